@@ -1,0 +1,1 @@
+"""load (see ARCHITECTURE.md)."""

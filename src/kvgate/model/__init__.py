@@ -1,0 +1,1 @@
+"""The nouns of kvgate: verdicts, quantities, measurements, findings. Standard library only."""

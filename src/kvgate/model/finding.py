@@ -1,0 +1,84 @@
+"""What the judge concludes: a verdict with everything a reader needs to dispute it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from kvgate.model.record import EvidenceRef
+from kvgate.model.verdict import Disposition, Verdict
+
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """How the test that settles a criterion ended, as far as the harness is concerned.
+
+    ``outcome``: ``ran``, ``not_run`` (requirements not met: `reasons`), or ``error`` (the
+    harness broke: `reasons`). A criterion nobody attempted has no Attempt.
+    """
+
+    criterion: str
+    outcome: str
+    reasons: tuple[str, ...] = ()
+    test: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class HostFinding:
+    """One host's part of a finding; `host` is ALL_HOSTS for a criterion over all hosts."""
+
+    host: str
+    verdict: Verdict
+    measured: str  # the worst value, as text; "" where nothing was measured
+    because: str
+    item: str = ""
+    marginal: bool = False
+    evidence: tuple[EvidenceRef, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The verdict on one criterion, with its reason, the worst value and the evidence."""
+
+    criterion: str
+    verdict: Verdict
+    because: str
+    limit: str  # as text, e.g. "at most 1.5 ms"
+    measured: str = ""
+    marginal: bool = False  # a PASS close to its limit
+    hint: str = ""  # what to do next
+    hosts: tuple[HostFinding, ...] = ()
+    evidence: tuple[EvidenceRef, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ScopedOut:
+    """A criterion the plan leaves out: listed, not judged, never silent."""
+
+    criterion: str
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class GateResult:
+    """A gate's verdict (the gravest of its findings) and its disposition."""
+
+    gate: str
+    verdict: Verdict
+    because: str
+    findings: tuple[Finding, ...]
+    scoped_out: tuple[ScopedOut, ...] = ()
+    disposition: Disposition | None = None
+    forced: str = ""  # the reason given with --force-gate; bars the run from acceptance
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """Everything that was judged about a run: what `findings.json` holds."""
+
+    run: str
+    profile: str
+    verdict: Verdict
+    gates: tuple[GateResult, ...]
+    criteria_digest: str  # SHA-256 over the gate files and plan that were judged by
+    journal_digest: str  # head of the journal's chain at judging

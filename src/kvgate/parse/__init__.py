@@ -1,0 +1,1 @@
+"""parse (see ARCHITECTURE.md)."""

@@ -1,0 +1,1 @@
+"""What people write, checked once and strictly before any host is touched."""

@@ -1,0 +1,111 @@
+"""What each host is expected to answer, and which hosts and items a criterion covers.
+
+The inventory and its baseline, flattened into requirements by measure and item, so that the
+judge stays pure: it sees only criteria, coverage, requirements and measurements.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from kvgate.model.quantity import Quantity
+from kvgate.model.record import ALL_HOSTS, Value
+from kvgate.spec.baseline import Baseline
+from kvgate.spec.gate import Criterion
+from kvgate.spec.inventory import Declared, Host, Inventory
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Requirement:
+    """What one measurement must be: ``how`` is equals, one_of or version_at_least."""
+
+    how: str
+    values: tuple[Value, ...]
+
+    def __str__(self) -> str:
+        shown = ", ".join("yes" if v is True else "no" if v is False else str(v) for v in self.values)
+        return {"equals": shown, "one_of": f"one of {shown}"}.get(self.how, f"version ≥ {shown}")
+
+
+Key = tuple[str, str, str]  # host, measure, item
+Expectations = dict[Key, Requirement]
+
+
+def expectations(inventory: Inventory, baseline: Baseline | None) -> Expectations:
+    """Return every requirement that the inventory declares, its baseline's settings included."""
+    found: Expectations = {}
+    for name, host in inventory.hosts.items():
+        if baseline and host.baseline:
+            for measure, setting in baseline.baselines[host.baseline].settings.items():
+                if setting.equals is not None:
+                    requirement = Requirement("equals", (setting.equals,))
+                elif setting.one_of is not None:
+                    requirement = Requirement("one_of", tuple(setting.one_of))
+                else:
+                    requirement = Requirement("version_at_least", (setting.version_at_least or "",))
+                found[name, measure, ""] = requirement
+        for measure, item, value in _declared(host.declared):
+            found[name, measure, item] = Requirement("equals", (value,))
+    return found
+
+
+def _declared(have: Declared) -> Iterator[tuple[str, str, Value]]:
+    """Yield (measure, item, value) for everything a host is declared to have."""
+    single: list[tuple[str, Value | None]] = [
+        ("memory.size", have.memory),
+        ("numa.nodes", _count(have.numa_nodes)),
+        ("gpu.count", _count(have.gpus.count) if have.gpus else None),
+    ]
+    if have.cpu:
+        single += [
+            ("cpu.model", have.cpu.model),
+            ("cpu.sockets", _count(have.cpu.sockets)),
+            ("cpu.threads", _count(have.cpu.threads)),
+        ]
+    yield from ((measure, "", value) for measure, value in single if value is not None)
+    for disk in have.disks:
+        yield "disk.present", disk.id, True
+        yield from _given(disk.id, ("disk.model", disk.model), ("disk.size", disk.size))
+    for nic in have.nics:
+        yield "nic.present", nic.name, True
+        yield from _given(nic.name, ("nic.mac", nic.mac), ("nic.speed", nic.speed))
+    for link in have.pcie:
+        yield "pcie.present", link.address, True
+        yield from _given(
+            link.address,
+            ("pcie.id", link.id), ("pcie.speed", link.speed), ("pcie.width", _count(link.width)),
+        )
+
+
+def _given(item: str, *pairs: tuple[str, Value | None]) -> Iterator[tuple[str, str, Value]]:
+    yield from ((measure, item, value) for measure, value in pairs if value is not None)
+
+
+def _count(number: int | None) -> Quantity | None:
+    return None if number is None else Quantity.of(number, "")
+
+
+Coverage = dict[str, tuple[str, ...]]
+"""Host → the items that must have been measured there (``("",)``: the host itself)."""
+
+
+def coverage(criterion: Criterion, inventory: Inventory, expected: Expectations) -> Coverage:
+    """Return which hosts and items `criterion` covers; empty where nothing is declared for it."""
+    hosts = inventory.with_role(criterion.hosts)
+    if criterion.scope == "all hosts":
+        return {ALL_HOSTS: ("",)} if hosts else {}
+    if criterion.each:
+        return {host.name: items for host in hosts if (items := host.items(criterion.each))}
+    if any(limit.matches_inventory for limit in criterion.limits.values()):
+        return _expecting(criterion.measure, hosts, expected)
+    return {host.name: ("",) for host in hosts}
+
+
+def _expecting(measure: str, hosts: tuple[Host, ...], expected: Expectations) -> Coverage:
+    found: dict[str, list[str]] = {}
+    wanted = {host.name for host in hosts}
+    for host, name, item in expected:
+        if name == measure and host in wanted:
+            found.setdefault(host, []).append(item)
+    return {host: tuple(items) for host, items in found.items()}

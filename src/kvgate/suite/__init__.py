@@ -1,0 +1,1 @@
+"""suite (see ARCHITECTURE.md)."""

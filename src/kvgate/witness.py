@@ -1,0 +1,90 @@
+"""Asks a host and keeps what it said: a transport whose every answer becomes evidence.
+
+Probes and workloads get a Witness, never a bare transport, so that no number can be obtained
+without the bytes it was read from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+
+from kvgate.model.record import Evidence, EvidenceRef, Reading
+from kvgate.spec.inventory import Host
+from kvgate.transport.base import OUTPUT_CAP_BYTES, CommandResult, Transport
+
+Keep = Callable[[Evidence], EvidenceRef]
+"""Stores a piece of evidence and returns its SHA-256 (`store.run.RunWriter.evidence`)."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Testimony:
+    """A command's result and the evidence it was stored as."""
+
+    result: CommandResult
+    ref: EvidenceRef
+
+    @property
+    def stdout(self) -> bytes:
+        """Return stdout of a command that exited 0; raises CommandError otherwise."""
+        return self.result.expect_ok().stdout
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """What a probe or workload found out, and from which evidence."""
+
+    readings: tuple[Reading, ...]
+    evidence: tuple[EvidenceRef, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Witness:
+    """One host under questioning: its inventory entry, the way to it, and where evidence goes."""
+
+    host: Host
+    transport: Transport
+    keep: Keep
+
+    def ask(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        cap_bytes: int = OUTPUT_CAP_BYTES,
+    ) -> Testimony:
+        """Run `argv` (its first word replaced by the host's declared tool path) and keep the answer.
+
+        Raises TransportError where the host can't be asked.
+        """
+        tool, *rest = argv
+        result = self.transport.run(
+            [self.host.tools.get(tool, tool), *rest],
+            timeout_s=timeout_s, env=env, stdin=stdin, cap_bytes=cap_bytes,
+        )
+        return Testimony(result, self.keep(as_evidence(result)))
+
+
+def as_evidence(result: CommandResult) -> Evidence:
+    """Return the piece of evidence that `result` is, with its shortcomings noted."""
+    notes = []
+    if result.timed_out:
+        notes.append(f"ended by its deadline after {result.elapsed_s:.1f} s")
+    notes += [
+        f"{stream}: {dropped} bytes over the cap were dropped"
+        for stream, dropped in (("stdout", result.stdout_dropped), ("stderr", result.stderr_dropped))
+        if dropped
+    ]
+    return Evidence(
+        host=result.host,
+        command=result.argv,
+        exit_status=result.exit_status,
+        stdout=result.stdout,
+        stderr=result.stderr,
+        started_at=result.started_at,
+        ended_at=result.started_at + datetime.timedelta(seconds=result.elapsed_s),
+        notes=tuple(notes),
+    )
