@@ -43,7 +43,7 @@ def _table() -> dict[str, tuple[str, Fraction]]:
 
 
 UNITS = _table()
-_TEXT = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*(\S*)\s*", re.ASCII)
+_TEXT = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)(?:\s+(\S+))?\s*", re.ASCII)
 
 
 @functools.total_ordering
@@ -78,12 +78,12 @@ class Quantity:
     def parse(cls, text: str) -> Quantity:
         """Read ``1.5 ms``, ``64 GiB``, ``92 %`` or a plain count; raises UnitError otherwise."""
         match = _TEXT.fullmatch(text)
-        if not match or match[2] not in UNITS:
+        if not match or (match[2] or "") not in UNITS:
             raise UnitError(
                 f"'{text}' is not a quantity",
                 hint="write e.g. '1.5 ms', '64 GiB', '12.5 GB/s', '92 %' or a plain count",
             )
-        return cls(decimal.Decimal(match[1]), match[2])
+        return cls(decimal.Decimal(match[1]), match[2] or "")
 
     @property
     def dimension(self) -> str:

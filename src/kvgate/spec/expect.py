@@ -95,17 +95,23 @@ def coverage(criterion: Criterion, inventory: Inventory, expected: Expectations)
     hosts = inventory.with_role(criterion.hosts)
     if criterion.scope == "all hosts":
         return {ALL_HOSTS: ("",)} if hosts else {}
+    if any(limit.matches_inventory for limit in criterion.limits.values()):
+        return _expecting(criterion, hosts, expected)
     if criterion.each:
         return {host.name: items for host in hosts if (items := host.items(criterion.each))}
-    if any(limit.matches_inventory for limit in criterion.limits.values()):
-        return _expecting(criterion.measure, hosts, expected)
     return {host.name: ("",) for host in hosts}
 
 
-def _expecting(measure: str, hosts: tuple[Host, ...], expected: Expectations) -> Coverage:
+def _expecting(
+    criterion: Criterion, hosts: tuple[Host, ...], expected: Expectations
+) -> Coverage:
+    """Return where the criterion's measure is declared: only what is declared is judged."""
     found: dict[str, list[str]] = {}
-    wanted = {host.name for host in hosts}
+    wanted = {host.name: host.items(criterion.each) if criterion.each else None for host in hosts}
     for host, name, item in expected:
-        if name == measure and host in wanted:
+        if name != criterion.measure or host not in wanted:
+            continue
+        items = wanted[host]
+        if items is None or item in items:
             found.setdefault(host, []).append(item)
     return {host: tuple(items) for host, items in found.items()}

@@ -1,0 +1,113 @@
+"""Whether a gate may open: the gates before it accepted, on the same serial numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from kvgate.engine.workspace import Setup
+from kvgate.errors import DamagedRunError, GateClosedError, KvgateError, StoreError
+from kvgate.model.verdict import Disposition
+from kvgate.probes.identity import identity
+from kvgate.spec.inventory import Host
+from kvgate.store.reader import RunReader
+from kvgate.store.run import RunWriter
+from kvgate.witness import Witness
+
+Identities = dict[str, tuple[str, ...]]
+"""Host → its serial numbers; empty where the host could not be asked."""
+
+_HOSTS_AT_ONCE = 64
+
+
+def identify(
+    run: RunWriter, gate: str, hosts: Sequence[Host], witness: Callable[[Host], Witness]
+) -> Identities:
+    """Ask every host for its serial numbers, in parallel, and journal them."""
+
+    def ask(host: Host) -> tuple[tuple[str, ...], str]:
+        try:
+            return identity(witness(host)), ""
+        except KvgateError as err:
+            return (), err.message
+
+    with ThreadPoolExecutor(min(_HOSTS_AT_ONCE, len(hosts))) as pool:
+        answers = dict(zip((host.name for host in hosts), pool.map(ask, hosts), strict=True))
+    for host, (serials, problem) in answers.items():
+        run.event("identity", gate=gate, host=host, serials=list(serials), problem=problem)
+    return {host: serials for host, (serials, _) in answers.items()}
+
+
+def refuse_closed(setup: Setup, gate: str, run: RunWriter, identities: Identities) -> None:
+    """Raise GateClosedError unless every entry gate was accepted on these serial numbers.
+
+    1. A gate before it that was judged in this run decides.
+    2. Else the newest sealed run of the same profile beside this one that judged it does.
+    A run that was forced opens nothing. What opened the gate is journalled.
+    """
+    for entry in setup.gates[gate].value.entry:
+        here = RunReader(run.path)
+        own = _decided(here, entry)  # 1
+        where = here if own else _earlier(run.path.parent, here, entry)  # 2
+        if where is None:
+            raise _closed(gate, f"{entry} was not run yet on this inventory")
+        disposition = own or _decided(where, entry)
+        if not disposition or not Disposition(disposition).opens_next:
+            raise _closed(gate, f"{entry} is {disposition or 'not judged'} in run {where.path.name}")
+        _same_serials(gate, entry, where, identities)
+        run.event("note", text=f"{gate} opens on {entry}, {disposition} in run {where.path.name}")
+
+
+def _closed(gate: str, because: str) -> GateClosedError:
+    return GateClosedError(
+        f"{gate} stays closed: {because}",
+        hint=f"run and accept it first, or diagnose with --gate {gate} --force-gate REASON (such a "
+             "run can't be accepted)",
+    )
+
+
+def _decided(reader: RunReader, gate: str) -> str | None:
+    """Return the disposition of `gate` in that run, if it was judged there."""
+    last = None
+    for event in reader.events("gate_judged"):
+        if event.fields["gate"] == gate:
+            last = str(event.fields["disposition"])
+    return last
+
+
+def _earlier(runs: Path, here: RunReader, gate: str) -> RunReader | None:
+    """Return the newest other run that counts for `gate`: sealed, same profile, not forced."""
+    for reader in _readers(sorted(runs.iterdir(), reverse=True)):
+        same = ("profile", "inventory")
+        if reader.path == here.path or any(
+            reader.manifest[key] != here.manifest[key] for key in same
+        ):
+            continue
+        if reader.sealed() and not any(reader.events("forced")) and _decided(reader, gate):
+            return reader
+    return None
+
+
+def _readers(paths: Sequence[Path]) -> Iterator[RunReader]:
+    for path in paths:
+        if path.is_dir() and (path / "manifest.json").is_file():
+            try:
+                yield RunReader(path)
+            except (StoreError, DamagedRunError):
+                continue  # a damaged run opens nothing
+
+
+def _same_serials(gate: str, entry: str, where: RunReader, now: Identities) -> None:
+    then = {
+        str(event.fields["host"]): tuple(str(each) for each in event.fields["serials"])
+        for event in where.events("identity") if event.fields["gate"] == entry
+    }
+    for host, serials in now.items():
+        if not serials:
+            raise _closed(gate, f"{host} could not be asked for its serial numbers")
+        if then.get(host) != serials:
+            gone = sorted(set(then.get(host, ())) - set(serials))
+            new = sorted(set(serials) - set(then.get(host, ())))
+            raise _closed(gate, f"{host} is not what {entry} accepted in run {where.path.name}: "
+                                f"gone {', '.join(gone) or 'nothing'}, new {', '.join(new) or 'nothing'}")

@@ -1,0 +1,89 @@
+"""One gate in its own process: opened, measured for, closed, judged. Used by the pytest plugin."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+from kvgate.engine import entry, judging
+from kvgate.engine.progress import Progress
+from kvgate.engine.start import refuse_changed_suite
+from kvgate.engine.workspace import Setup, Workspace, frozen_setup
+from kvgate.errors import GateClosedError, StoreError
+from kvgate.model.finding import GateResult
+from kvgate.spec.inventory import Host
+from kvgate.store.reader import RunReader
+from kvgate.store.run import RunWriter
+from kvgate.witness import Witness
+
+
+class GateSession:
+    """The run's only writer while a gate's tests run; holds its lock.
+
+    1. ``begin`` takes the lock, checks that the suite is the one the run began with, asks the
+       hosts for their serial numbers and refuses a gate that may not open.
+    2. The tests measure.
+    3. ``finish`` closes the gate and judges it.
+    """
+
+    def __init__(self, workspace: Workspace, run: Path, gate: str, progress: Progress) -> None:
+        reader = RunReader(run)
+        self.workspace = workspace
+        self.gate = gate
+        self.progress = progress
+        self.setup: Setup = frozen_setup(reader)
+        if gate not in reader.manifest["gates"]:
+            raise StoreError(f"{run.name}: this run doesn't decide {gate}")
+        refuse_changed_suite(workspace, reader, self.setup.planned(gate).suite)
+        self.run = RunWriter.open(run)
+
+    def begin(self, witness: Callable[[Host], Witness]) -> None:
+        """Open the gate or raise GateClosedError; the reason is journalled either way."""
+        self.run.event("gate_begin", gate=self.gate)
+        self.progress.send("gate", self.gate, awaits="serial numbers of the hosts")
+        hosts = self.setup.inventory.value.with_role("all")
+        identities = entry.identify(self.run, self.gate, hosts, witness)
+        if any(RunReader(self.run.path).events("forced")):
+            return
+        try:
+            entry.refuse_closed(self.setup, self.gate, self.run, identities)
+        except GateClosedError as err:
+            self.run.event("gate_refused", gate=self.gate, because=err.message)
+            raise
+
+    def attempt(self, criterion: str, outcome: str, reasons: tuple[str, ...], test: str) -> None:
+        """Journal how the test that settles `criterion` ended: ran, not_run or error."""
+        self.run.event("attempt", criterion=criterion, outcome=outcome, reasons=list(reasons),
+                       test=test)
+
+    def finish(self, outcome: str) -> GateResult | None:
+        """Close the gate as ``done``, ``refused`` or ``interrupted``; judge it if it is done."""
+        self.run.event("gate_end", gate=self.gate, outcome=outcome)
+        self.run.sync()
+        result = None
+        if outcome == "done":
+            result = judging.judge_gate_of(RunReader(self.run.path), self.setup, self.gate)
+            judging.journal(self.run, result)
+        self.close()
+        return result
+
+    def close(self) -> None:
+        """Give the lock back."""
+        self.run.close()
+
+
+def finished(reader: RunReader, gate: str) -> bool:
+    """Tell whether `gate` was closed as done in this run."""
+    return any(
+        event.fields["gate"] == gate and event.fields["outcome"] == "done"
+        for event in reader.events("gate_end")
+    )
+
+
+
+
+def note_interruption(run: Path, because: str) -> None:
+    """Journal why the process that worked on `run` ended; silent where the run can't be opened."""
+    with contextlib.suppress(StoreError), RunWriter.open(run) as writer:
+        writer.event("interrupted", because=because)

@@ -1,0 +1,108 @@
+"""Begins a run: the manifest and the frozen inputs, before any host is touched."""
+
+from __future__ import annotations
+
+import datetime
+import getpass
+import hashlib
+import platform
+import secrets
+import socket
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kvgate.engine.check import version
+from kvgate.engine.workspace import Setup, Workspace
+from kvgate.errors import StoreError
+from kvgate.store.reader import RunReader
+from kvgate.store.run import RunWriter
+
+
+def create_run(
+    workspace: Workspace, setup: Setup, *, gates: Sequence[str], command: Sequence[str],
+    forced: str = "",
+) -> Path:
+    """Make the run folder with manifest and inputs, and return its path; raises StoreError.
+
+    `gates` are those this run decides; `forced` is the reason given with ``--force-gate``.
+    """
+    now = datetime.datetime.now(datetime.UTC)
+    name = f"{now:%Y%m%dT%H%M%SZ}-{setup.plan.value.plan}-{secrets.token_hex(2)}"
+    inputs = {key: file.content for key, file in setup.files()}
+    for gate in gates:
+        inputs |= suite_files(workspace, setup.planned(gate).suite)
+    manifest: dict[str, Any] = {
+        "run": name,
+        "created": now.isoformat(timespec="seconds"),
+        "who": {"user": _user(), "host": socket.gethostname()},
+        "kvgate": version(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "command": list(command),
+        "git": git_head(workspace.root),
+        "plan": setup.plan.value.plan,
+        "title": setup.plan.value.title,
+        "profile": setup.plan.value.profile,
+        "seed": setup.plan.value.seed,
+        "inventory": setup.inventory.value.inventory,
+        "inventory_file": setup.inventory.files[0].name,
+        "plan_file": setup.plan.files[0].name,
+        "gates": list(gates),
+        "criteria_digest": setup.criteria_digest(),
+    }
+    with RunWriter.create(workspace.runs / name, manifest, inputs) as run:
+        run.event("run_begin", command=list(command), version=version(), git=manifest["git"],
+                  who=manifest["who"])
+        if forced:
+            run.event("forced", gate=gates[0], reason=forced)
+    return workspace.runs / name
+
+
+def suite_files(workspace: Workspace, suite: str) -> dict[str, bytes]:
+    """Return the suite's Python files, by their names in a run's inputs/."""
+    folder = workspace.root / suite
+    paths = sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
+    return {f"suites/{folder.name}/{p.relative_to(folder)}": p.read_bytes() for p in paths}
+
+
+def refuse_changed_suite(workspace: Workspace, reader: RunReader, suite: str) -> None:
+    """Raise StoreError if the suite's files are not those the run began with."""
+    prefix = f"suites/{Path(suite).name}/"
+    then = {
+        name: hashlib.sha256(reader.input(name)).hexdigest()
+        for name in reader.manifest["inputs"] if str(name).startswith(prefix)
+    }
+    now = {
+        name: hashlib.sha256(content).hexdigest()
+        for name, content in suite_files(workspace, suite).items()
+    }
+    changed = sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))
+    if changed:
+        raise StoreError(
+            f"{changed[0]}: is not the file that this run began with",
+            hint="put it back to resume this run, or start a new one",
+        )
+
+
+def git_head(folder: Path) -> dict[str, Any]:
+    """Return the commit that `folder` stands at and whether files differ from it; empty if none."""
+    def ask(*words: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(folder), *words], capture_output=True, timeout=10, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else None
+
+    head = ask("rev-parse", "HEAD")
+    return {} if head is None else {"head": head, "dirty": bool(ask("status", "--porcelain"))}
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a uid without an account
+        return "unknown"

@@ -1,0 +1,141 @@
+"""The workspace: the folders of people's content, and the inputs of one run loaded from them."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from kvgate.errors import SpecError, UsageError
+from kvgate.spec import load
+from kvgate.spec.baseline import Baseline
+from kvgate.spec.expect import Expectations, expectations
+from kvgate.spec.gate import Gate
+from kvgate.spec.inventory import Inventory
+from kvgate.spec.load import Loaded
+from kvgate.spec.plan import Plan, PlannedGate
+from kvgate.spec.yamlfile import YamlFile, parse
+from kvgate.store.reader import RunReader
+
+FOLDERS = ("gates", "suites", "inventory")
+LOCAL_PLAN = "gates/plans/local/rehearsal.yaml"
+LOCAL_INVENTORY = "inventory/local/this-machine.yaml"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Workspace:
+    """A folder that holds gates/, suites/ and inventory/ (and runs/, templates/)."""
+
+    root: Path
+
+    @classmethod
+    def find(cls, start: Path) -> Workspace:
+        """Return the workspace that `start` lies in; raises UsageError if it lies in none."""
+        for folder in (start.resolve(), *start.resolve().parents):
+            if all((folder / name).is_dir() for name in FOLDERS):
+                return cls(folder)
+        raise UsageError(
+            f"{start}: lies in no workspace (a folder with {', '.join(FOLDERS)}/)",
+            hint="cd into the workspace, or name it with --workspace DIR",
+        )
+
+    @property
+    def runs(self) -> Path:
+        """Return the folder of runs."""
+        return self.root / "runs"
+
+    @property
+    def templates(self) -> Path:
+        """Return the folder of report templates."""
+        return self.root / "templates"
+
+    def name(self, path: Path) -> str:
+        """Return `path` as people would write it: below the workspace where it is."""
+        full = path.resolve()
+        return str(full.relative_to(self.root)) if full.is_relative_to(self.root) else str(path)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Setup:
+    """Everything that people wrote about one run, loaded and checked."""
+
+    plan: Loaded[Plan]
+    inventory: Loaded[Inventory]
+    baseline: Loaded[Baseline] | None
+    gates: dict[str, Loaded[Gate]]
+
+    @property
+    def expected(self) -> Expectations:
+        """Return what every host is expected to answer."""
+        return expectations(self.inventory.value, self.baseline.value if self.baseline else None)
+
+    def planned(self, gate: str) -> PlannedGate:
+        """Return the plan's entry for `gate`; raises UsageError if the plan has none."""
+        for entry in self.plan.value.gates:
+            if entry.gate == gate:
+                return entry
+        known = load.nearest(gate, (entry.gate for entry in self.plan.value.gates))
+        raise UsageError(f"plan '{self.plan.value.plan}' has no gate {gate}{known}")
+
+    def files(self) -> Iterator[tuple[str, YamlFile]]:
+        """Yield (name in the run's inputs/, file) for every file a run was told by."""
+        yield "plan.yaml", self.plan.files[0]
+        if len(self.plan.files) > 1:
+            yield "plan-base.yaml", self.plan.files[1]
+        yield "inventory.yaml", self.inventory.files[0]
+        if self.baseline:
+            yield "baseline.yaml", self.baseline.files[0]
+        for gate in self.gates.values():
+            yield f"gates/{Path(gate.files[0].name).name}", gate.files[0]
+
+    def criteria_digest(self) -> str:
+        """Return a SHA-256 over what is judged by: gates, plan, inventory and baseline."""
+        whole = hashlib.sha256()
+        for name, file in sorted(self.files()):
+            whole.update(f"{name}\0{file.sha256}\n".encode())
+        return whole.hexdigest()
+
+
+def load_setup(workspace: Workspace, plan: Path, inventory: Path) -> Setup:
+    """Load and check the inputs of a run; raises SpecError with file and line."""
+    loaded_plan = load.load_plan(plan, root=workspace.root, name=workspace.name(plan))
+    loaded_inventory = load.load_inventory(inventory, name=workspace.name(inventory))
+    baseline = None
+    if cited := loaded_inventory.value.baseline:
+        path = _baseline_path(workspace, inventory, cited)
+        baseline = load.load_baseline(path, loaded_inventory, name=workspace.name(path))
+    gates = load.load_gates(workspace.root / "gates")
+    return Setup(loaded_plan, loaded_inventory, baseline, gates)
+
+
+def _baseline_path(workspace: Workspace, inventory: Path, cited: str) -> Path:
+    """Return the baseline file: beside the inventory, else in the workspace's inventory/."""
+    for folder in (inventory.parent, workspace.root / "inventory"):
+        if (folder / cited).is_file():
+            return folder / cited
+    raise SpecError(f"{inventory}: baseline '{cited}' is neither beside it nor in inventory/")
+
+
+def frozen_setup(reader: RunReader, gates: Path | None = None) -> Setup:
+    """Return the setup that a run was made with; `gates` replaces its gate files.
+
+    Raises SpecError where a frozen file is not sound any more.
+    """
+    names = [str(name) for name in reader.manifest["inputs"]]
+
+    def frozen(name: str) -> YamlFile:
+        return parse(reader.input(name), f"inputs/{name}")
+
+    base = frozen("plan-base.yaml") if "plan-base.yaml" in names else None
+    plan = load.plan_of(frozen("plan.yaml"), base)
+    inventory = load.inventory_of(frozen("inventory.yaml"))
+    baseline = (
+        load.baseline_of(frozen("baseline.yaml"), inventory) if "baseline.yaml" in names else None
+    )
+    if gates is not None:
+        found = load.load_gates(gates, name=str(gates))
+    else:
+        parts = [load.gate_of(frozen(name)) for name in names if name.startswith("gates/")]
+        found = {part.value.gate: part for part in parts}
+    return Setup(plan, inventory, baseline, found)

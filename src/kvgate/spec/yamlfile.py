@@ -1,0 +1,119 @@
+"""YAML with the line of every value: duplicates, aliases without end and odd types refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kvgate.errors import SpecError
+
+Where = tuple[str | int, ...]
+_NODE_LIMIT = 200_000  # an inventory of 1,000 hosts has about 60,000; aliases count each time
+_SIZE_LIMIT_BYTES = 16 * 2**20
+_TEXT_TAGS = ("tag:yaml.org,2002:timestamp",)  # dates stay as they are written
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class YamlFile:
+    """A YAML file's value, its bytes, and the line on which each part of it stands."""
+
+    name: str
+    content: bytes
+    value: Any
+    lines: dict[Where, int]
+
+    @property
+    def sha256(self) -> str:
+        """Return the digest of the file's bytes."""
+        return hashlib.sha256(self.content).hexdigest()
+
+    def line(self, where: Where) -> int:
+        """Return the line of `where`, or of the nearest part around it that has one."""
+        for length in range(len(where), -1, -1):
+            if where[:length] in self.lines:
+                return self.lines[where[:length]]
+        return 1
+
+    def error(self, where: Where, what: str, *, hint: str = "") -> SpecError:
+        """Return the error for `where`, naming file, line and key."""
+        key = ".".join(str(part) for part in where)
+        return SpecError(
+            f"{self.name}:{self.line(where)}: {key + ': ' if key else ''}{what}", hint=hint
+        )
+
+
+def read(path: Path, *, name: str | None = None) -> YamlFile:
+    """Read and parse the file at `path`; raises SpecError if it is absent or no sound YAML."""
+    try:
+        content = path.read_bytes()
+    except OSError as err:
+        raise SpecError(f"{name or path}: {err.strerror or err}") from err
+    return parse(content, name or str(path))
+
+
+def parse(content: bytes, name: str) -> YamlFile:
+    """Parse YAML bytes; `name` is what errors call the file. Raises SpecError."""
+    if len(content) > _SIZE_LIMIT_BYTES:
+        raise SpecError(f"{name}: {len(content)} bytes are more than a file of ours ever has")
+    try:
+        loader = yaml.SafeLoader(content.decode("utf-8-sig"))
+        node = loader.get_single_node()
+        reader = _Reader(name, loader)
+        value = reader.build(node, (), ()) if node is not None else None
+    except UnicodeDecodeError as err:
+        raise SpecError(f"{name}: byte {err.start} is not UTF-8", hint="save it as UTF-8") from err
+    except yaml.MarkedYAMLError as err:
+        mark = err.problem_mark or err.context_mark
+        raise SpecError(f"{name}:{mark.line + 1 if mark else 1}: {err.problem}") from err
+    except yaml.YAMLError as err:
+        raise SpecError(f"{name}: {err}") from err
+    except RecursionError as err:
+        raise SpecError(f"{name}: nested too deep") from err
+    return YamlFile(name, content, value, reader.lines)
+
+
+class _Reader:
+    """Builds plain values from YAML nodes and remembers each one's line."""
+
+    def __init__(self, name: str, loader: yaml.SafeLoader) -> None:
+        self.name = name
+        self.loader = loader
+        self.lines: dict[Where, int] = {}
+        self.count = 0
+
+    def build(self, node: yaml.Node, where: Where, around: tuple[int, ...]) -> Any:
+        self.count += 1
+        line = node.start_mark.line + 1
+        if id(node) in around or self.count > _NODE_LIMIT:
+            raise SpecError(f"{self.name}:{line}: an alias that contains itself, or too many values")
+        self.lines.setdefault(where, line)
+        around = (*around, id(node))
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, where, around)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.build(each, (*where, i), around) for i, each in enumerate(node.value)]
+        if node.tag in _TEXT_TAGS:
+            return node.value
+        return self.loader.construct_object(node)  # type: ignore[no-untyped-call]
+
+    def _mapping(
+        self, node: yaml.MappingNode, where: Where, around: tuple[int, ...]
+    ) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise SpecError(f"{self.name}:{line}: a key has to be a plain text")
+            key = str(key_node.value)
+            if key == "<<":
+                raise SpecError(f"{self.name}:{line}: merge keys (<<) are not read; write it out")
+            if key in found:
+                first = self.lines[(*where, key)]
+                raise SpecError(f"{self.name}:{line}: '{key}' stands twice, first in line {first}")
+            self.lines[(*where, key)] = line
+            found[key] = self.build(value_node, (*where, key), around)
+        return found

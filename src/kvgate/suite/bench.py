@@ -1,0 +1,260 @@
+"""The bench: the inventory, connected and recording, as a suite's test receives it."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import itertools
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from kvgate.engine.progress import Progress
+from kvgate.engine.workspace import Setup
+from kvgate.errors import HarnessError, KvgateError, NotRunError
+from kvgate.model.record import ALL_HOSTS, EvidenceRef, Measurement, Reading
+from kvgate.probes.base import Probe
+from kvgate.spec.baseline import Baseline
+from kvgate.spec.expect import coverage
+from kvgate.spec.inventory import Host, Inventory
+from kvgate.spec.plan import Plan
+from kvgate.store.reader import RunReader
+from kvgate.store.run import RunWriter
+from kvgate.suite.blocks import Block, key_of
+from kvgate.transport.base import Transport
+from kvgate.transport.connect import connect
+from kvgate.witness import Answer, Witness
+
+_HOSTS_AT_ONCE = 64
+
+
+class Bench:
+    """What a test has in hand: hosts to ask, blocks to measure in, a run to record to."""
+
+    def __init__(self, gate: str, setup: Setup, run: RunWriter, progress: Progress) -> None:
+        self.gate = gate
+        self.setup = setup
+        self.run = run
+        self.progress_to = progress
+        self.open_block = ""
+        self._transports: dict[str, Transport] = {}
+        self._steps = itertools.count(1)
+
+    # what the run was told
+
+    @property
+    def plan(self) -> Plan:
+        """Return the plan."""
+        return self.setup.plan.value
+
+    @property
+    def inventory(self) -> Inventory:
+        """Return the inventory."""
+        return self.setup.inventory.value
+
+    @property
+    def baseline(self) -> Baseline | None:
+        """Return the baseline that the inventory cites."""
+        return self.setup.baseline.value if self.setup.baseline else None
+
+    @property
+    def seed(self) -> int:
+        """Return the run's seed; every random choice starts from it."""
+        return self.plan.seed
+
+    # hosts
+
+    def hosts(self, role: str = "all") -> tuple[Host, ...]:
+        """Return the hosts with `role` (``serving``, ``client``, ``all``)."""
+        return self.inventory.with_role(role)
+
+    def witness(self, host: Host) -> Witness:
+        """Return `host` ready to be asked; its connection is opened at first use and shared."""
+        if host.name not in self._transports:
+            self._transports[host.name] = connect(host, self.inventory)
+        return Witness(host, self._transports[host.name], self.run.evidence)
+
+    def require(self, *reasons: str) -> None:
+        """Raise NotRunError with every reason that is not empty."""
+        unmet = tuple(reason for reason in reasons if reason)
+        if unmet:
+            raise NotRunError(unmet)
+
+    # measuring
+
+    def blocks(
+        self, name: str, *, shuffled: bool = False, **dimensions: Iterable[object]
+    ) -> Iterator[Block]:
+        """Yield a block for every point of `dimensions` that is not finished yet, in order.
+
+        `shuffled` puts them into an order drawn from the run's seed, the same on every resume.
+        """
+        names = list(dimensions)
+        points = list(itertools.product(*(list(values) for values in dimensions.values())))
+        if shuffled:
+            random.Random(f"{self.seed}/{self.gate}/{name}").shuffle(points)  # noqa: S311
+        for point in points:
+            labels = dict(zip(names, map(str, point), strict=True))
+            block = Block(self, key_of(self.gate, name, labels), labels)
+            if block.key not in self.run.finished_blocks():
+                yield block
+
+    def record(
+        self, answer: Answer, *, host: Host, phase: str, block: str | None = None, **labels: object
+    ) -> None:
+        """Record every reading of `answer` as a measurement on `host`, with its evidence."""
+        for reading in answer.readings:
+            self._measure(reading, host.name, phase, labels, answer.evidence, "", block)
+
+    def compute(
+        self,
+        reading: Reading,
+        *,
+        inputs: str,
+        phase: str,
+        host: str = ALL_HOSTS,
+        evidence: Sequence[EvidenceRef] = (),
+        labels: Mapping[str, object] | None = None,
+    ) -> None:
+        """Record a value computed from other measurements; `inputs` says which and how.
+
+        Outside a block it makes one of its own, so that a resumed run doesn't record it twice.
+        """
+        marks = dict(labels or {})
+        if self.open_block:
+            self._measure(reading, host, phase, marks, tuple(evidence), inputs, None)
+            return
+        point = {**marks, "host": host, "item": reading.item, "phase": phase}
+        for block in self.blocks(f"compute/{reading.name}", **{k: [v] for k, v in point.items()}):
+            with block:
+                self._measure(reading, host, phase, marks, tuple(evidence), inputs, None)
+
+    def _measure(
+        self,
+        reading: Reading,
+        host: str,
+        phase: str,
+        labels: Mapping[str, object],
+        evidence: tuple[EvidenceRef, ...],
+        inputs: str,
+        block: str | None,
+    ) -> None:
+        self.run.measure(
+            Measurement(
+                name=reading.name, value=reading.value, host=host, phase=phase,
+                taken_at=datetime.datetime.now(datetime.UTC), item=reading.item,
+                labels={name: str(value) for name, value in labels.items()},
+                evidence=evidence, inputs=inputs, problem=reading.problem,
+                block=self.open_block if block is None else block,
+            )
+        )
+
+    def measurements(self, name: str, **labels: object) -> tuple[Measurement, ...]:
+        """Return the committed measurements of `name` whose labels are those given."""
+        self.run.sync()
+        wanted = {label: str(value) for label, value in labels.items()}
+        return tuple(
+            m for m in RunReader(self.run.path).measurements()
+            if m.name == name and all(m.labels.get(k) == v for k, v in wanted.items())
+        )
+
+    # asking many hosts at once
+
+    def survey(self, probes: Sequence[Probe], hosts: Sequence[Host], *, phase: str) -> None:
+        """Ask every probe on every host, hosts in parallel; a dead host delays only itself.
+
+        A probe that can't answer leaves a problem for each of its measures, so that what was not
+        learnt is inconclusive with its reason.
+        """
+        left = [
+            (host, block)
+            for host in hosts
+            for block in self.blocks("survey", probes=[_title(probes)], host=[host.name])
+        ]
+        if not left:
+            return
+        with ThreadPoolExecutor(min(_HOSTS_AT_ONCE, len(left))) as pool:
+            answers = pool.map(lambda part: self._ask_all(probes, part[0]), left)
+            for (host, block), found in zip(left, answers, strict=True):
+                with block:
+                    for answer in found:
+                        self.record(answer, host=host, phase=phase)
+
+    def _ask_all(self, probes: Sequence[Probe], host: Host) -> list[Answer]:
+        """Return each probe's answer; once the host is out of reach it is not tried again."""
+        found: list[Answer] = []
+        lost: KvgateError | None = None
+        for probe in probes:
+            self.progress(f"{probe.name}", host=host.name, awaits="the host's answer")
+            try:
+                if lost:
+                    raise lost
+                found.append(self._checked(probe, probe.ask(self.witness(host))))
+            except KvgateError as err:
+                from kvgate.errors import HostKeyError, HostUnreachableError, LoginError
+
+                lost = err if isinstance(err, HostUnreachableError | HostKeyError | LoginError) else None
+                found.append(self._problems(probe, host, err.message))
+        return found
+
+    def _checked(self, probe: Probe, answer: Answer) -> Answer:
+        strange = sorted({r.name for r in answer.readings} - set(probe.measures))
+        if strange:
+            raise HarnessError(f"probe {probe.name} returned {strange[0]}, which it doesn't declare")
+        return answer
+
+    def _problems(self, probe: Probe, host: Host, because: str) -> Answer:
+        """Return a problem for every item of every measure that `probe` was to answer for."""
+        wanted: dict[tuple[str, str], None] = {}
+        for gate in self.setup.gates.values():
+            for criterion in gate.value.criteria:
+                if criterion.measure in probe.measures:
+                    covered = coverage(criterion, self.inventory, self.setup.expected)
+                    for item in covered.get(host.name, ()):
+                        wanted[criterion.measure, item] = None
+        readings = [
+            Reading(name=name, value=None, item=item, problem=because) for name, item in wanted
+        ]
+        return Answer(tuple(readings), ())
+
+    # telling
+
+    @contextlib.contextmanager
+    def step(self, text: str, *, host: str = "", awaits: str = "") -> Iterator[None]:
+        """Say and journal that something is being done, until the block ends."""
+        number = f"{self.gate}.{next(self._steps)}"
+        self.run.event("step_begin", id=number, text=text, host=host, awaits=awaits)
+        self.progress_to.send("step", text, host=host, awaits=awaits)
+        try:
+            yield
+        except BaseException as err:
+            self.run.event("step_end", id=number, outcome=f"{type(err).__name__}: {err}")
+            raise
+        self.run.event("step_end", id=number, outcome="done")
+
+    @contextlib.contextmanager
+    def child(self, what: str, *, host: str = "") -> Iterator[None]:
+        """Journal that a child (fio, an engine) works until the block ends: not kvgate's own time."""
+        number = f"{self.gate}.{next(self._steps)}"
+        self.run.event("child_begin", id=number, what=what, host=host)
+        try:
+            yield
+        finally:
+            self.run.event("child_end", id=number)
+
+    def progress(self, text: str, *, host: str = "", awaits: str = "") -> None:
+        """Show `text` as what is going on; not recorded."""
+        self.progress_to.send("progress", text, host=host, awaits=awaits)
+
+    def close(self) -> None:
+        """Close every connection; what was started on them ends."""
+        for transport in self._transports.values():
+            with contextlib.suppress(KvgateError):
+                transport.close()
+        self._transports.clear()
+
+
+def _title(probes: Sequence[Probe]) -> str:
+    return "+".join(probe.name for probe in probes)
+
+
