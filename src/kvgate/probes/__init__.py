@@ -1,1 +1,1 @@
-"""probes (see ARCHITECTURE.md)."""
+"""Read-only questions to a host: one command, one parser, one typed answer each."""

@@ -1,0 +1,90 @@
+"""What all parsers need: strict decoding, strict JSON, whole numbers as they are printed."""
+
+from __future__ import annotations
+
+import decimal
+import json
+import re
+from typing import Any, NoReturn
+
+from kvgate.errors import ParseError
+
+MISSING = frozenset({"", "-", "n/a", "na", "none", "null", "unknown", "not available"})
+"""Texts by which tools say that they have no value (compared in lower case)."""
+
+_WHOLE = re.compile(r"[0-9]{1,39}")  # 39 digits hold any 128-bit counter
+_SHOWN = 60
+
+
+def refuse(tool: str, what: str, hint: str = "") -> NoReturn:
+    """Raise ParseError: `tool` answered what its parser does not know."""
+    raise ParseError(
+        f"{tool}: {what}",
+        hint=hint or "the evidence holds the answer as it came; compare the tool's version with "
+                     "inventory/baseline.yaml",
+    )
+
+
+def shown(value: object) -> str:
+    """Return `value` quoted and bounded, for a message."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def decoded(answer: bytes, tool: str) -> str:
+    """Return `answer` as text; raises ParseError where it is empty, not UTF-8, or holds NULs."""
+    if not answer.strip():
+        refuse(tool, "the answer is empty")
+    if b"\0" in answer:
+        refuse(tool, f"the answer holds a NUL byte at {answer.index(0)}")
+    try:
+        return answer.decode("utf-8")
+    except UnicodeDecodeError as err:
+        raise ParseError(f"{tool}: the answer is not UTF-8: {err.reason} at {err.start}") from err
+
+
+def lines(answer: bytes, tool: str) -> list[str]:
+    """Return the lines of `answer`, ends (also CRLF) taken off; raises ParseError as `decoded`."""
+    return re.split(r"\r?\n", decoded(answer, tool))
+
+
+def whole(text: str, tool: str, field: str) -> int:
+    """Return the number that `text` is, digits only; raises ParseError otherwise."""
+    if not _WHOLE.fullmatch(text.strip()):
+        refuse(tool, f"{field} is {shown(text)}, not a whole number")
+    return int(text)
+
+
+def available(text: str | None) -> str | None:
+    """Return `text` stripped, or None where it says that there is no value."""
+    if text is None or text.strip().lower() in MISSING:
+        return None
+    return text.strip()
+
+
+def json_object(answer: bytes, tool: str) -> dict[str, Any]:
+    """Return the JSON object that `answer` is, numbers with a point as Decimal.
+
+    Raises ParseError for anything else: noise around it, doubled keys, NaN, a list.
+    """
+    text = decoded(answer, tool)
+    try:
+        value = json.loads(
+            text, parse_float=decimal.Decimal, object_pairs_hook=_unique, parse_constant=_not_json
+        )
+    except (ValueError, ArithmeticError, RecursionError) as err:
+        raise ParseError(f"{tool}: not the JSON it should print: {err}") from err
+    if not isinstance(value, dict):
+        refuse(tool, f"prints {shown(value)}, not a JSON object")
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return found
+
+
+def _not_json(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a number")

@@ -1,0 +1,178 @@
+"""Disks: is every declared one there, which model and size, and how healthy (NVMe SMART)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kvgate.errors import ParseError
+from kvgate.model.quantity import Quantity
+from kvgate.model.record import Reading
+from kvgate.parse import block, smart
+from kvgate.parse.block import BlockDevice
+from kvgate.probes.base import PLAIN, SHORT_S, Probe, answer, read_class, reading
+from kvgate.spec.inventory import Disk
+from kvgate.witness import Answer, Testimony, Witness
+
+DISK_MEASURES = ("disk.present", "disk.model", "disk.size")
+SMART_MEASURES = (
+    "nvme.critical_warning", "nvme.media_errors", "nvme.percentage_used", "nvme.available_spare",
+    "nvme.spare_threshold", "nvme.power_on_hours", "nvme.data_written", "nvme.unsafe_shutdowns",
+    "nvme.error_log_entries", "nvme.temperature",
+)
+
+
+def look(witness: Witness) -> tuple[tuple[BlockDevice, ...], Testimony]:
+    """Return the block devices that sysfs shows, and what was asked."""
+    asked = read_class(
+        witness, "/sys/block", "*/size", "*/hidden", "*/removable", "*/serial", "*/wwid",
+        "*/device/serial", "*/device/wwid", "*/device/model", "*/device/modalias",
+        "*/device/vpd_pg80",
+    )
+    return block.from_sysfs(asked.stdout), asked
+
+
+def by_lsblk(witness: Witness) -> tuple[tuple[BlockDevice, ...], Testimony]:
+    """Return the block devices that lsblk shows; it knows the serials that udev has read."""
+    asked = witness.ask(
+        ["lsblk", "-J", "-b", "-d", "-o", "NAME,TYPE,SIZE,SERIAL,WWN,MODEL"],
+        timeout_s=SHORT_S, env=PLAIN,
+    )
+    return block.from_lsblk(asked.stdout), asked
+
+
+def matching(disk: Disk, devices: Iterable[BlockDevice]) -> tuple[BlockDevice, ...]:
+    """Return the devices that `disk` describes: by serial or WWN, by name only without both.
+
+    Where several devices share a serial (namespaces of one NVMe drive), a declared WWN or name
+    chooses among them.
+    """
+    if not (disk.serial or disk.wwn):
+        return tuple(device for device in devices if device.name == disk.name)
+    found = [
+        device for device in devices
+        if (not disk.serial or device.serial == disk.serial)
+        and (not disk.wwn or _wwn(device.wwn) == _wwn(disk.wwn))
+    ]
+    named = [device for device in found if device.name == disk.name]
+    return tuple(named if len(found) > 1 and named else found)
+
+
+def _wwn(told: str | None) -> str:
+    """Return a WWN in one spelling: sysfs writes ``naa.5000c5``, udev and lsblk ``0x5000c5``."""
+    return (told or "").lower().removeprefix("naa.").removeprefix("0x")
+
+
+def ask_disks(witness: Witness) -> Answer:
+    """Return disk.present, disk.model and disk.size of every declared disk.
+
+    1. Ask sysfs. 2. Ask lsblk too where sysfs doesn't show every declared serial or WWN.
+    """
+    devices, asked = look(witness)
+    testimonies = [asked]
+    wanted = witness.host.declared.disks
+    unseen = [disk for disk in wanted if (disk.serial or disk.wwn) and not matching(disk, devices)]
+    if unseen:
+        more, asked_too = by_lsblk(witness)
+        devices = (*devices, *(each for each in more if any(matching(d, [each]) for d in unseen)))
+        testimonies.append(asked_too)
+    found = [each for disk in wanted for each in _told(disk, matching(disk, devices))]
+    return answer(found, *testimonies)
+
+
+def _told(disk: Disk, devices: tuple[BlockDevice, ...]) -> Iterator[Reading]:
+    yield reading("disk.present", bool(devices), item=disk.id)
+    if not devices:
+        for measure in DISK_MEASURES[1:]:
+            yield reading(measure, None, f"no disk answers to '{disk.id}'", item=disk.id)
+        return
+    names = ", ".join(device.name for device in devices)
+    models = {device.model for device in devices}
+    sizes = {device.size_bytes for device in devices}
+    model = models.pop() if len(models) == 1 else None
+    yield reading("disk.model", model, f"{names}: no model, or several, told", item=disk.id)
+    size = sizes.pop() if len(sizes) == 1 else None
+    why = f"{names} answer to '{disk.id}' with different sizes: declare the WWN of each"
+    yield reading("disk.size", None if size is None else Quantity.of(size, "B"), why, item=disk.id)
+
+
+def ask_smart(witness: Witness) -> Answer:
+    """Return the SMART log page of every declared NVMe disk; a disk that can't tell says why."""
+    wanted = [disk for disk in witness.host.declared.disks if disk.nvme]
+    if not wanted:
+        return Answer((), ())
+    devices, asked = look(witness)
+    readings: list[Reading] = []
+    testimonies = [asked]
+    for disk in wanted:
+        names = [device.name for device in matching(disk, devices) if device.nvme]
+        if not names:
+            readings += _silent(disk, f"no NVMe disk answers to '{disk.id}'")
+            continue
+        told = witness.ask(_smart_command(witness, names[0]), timeout_s=SHORT_S, env=PLAIN)
+        testimonies.append(told)
+        readings += _health(disk, told)
+    return answer(readings, *testimonies)
+
+
+def _smart_command(witness: Witness, name: str) -> list[str]:
+    """Return the command; the form of the device's `name` was checked by `BlockDevice.nvme`."""
+    argv = ["nvme", "smart-log", f"/dev/{name}", "-o", "json"]
+    if witness.host.sudo == "passwordless":
+        return ["sudo", "-n", witness.host.tools.get("nvme", "nvme"), *argv[1:]]
+    return argv
+
+
+def _silent(disk: Disk, because: str) -> list[Reading]:
+    return [reading(measure, None, because, item=disk.id) for measure in SMART_MEASURES]
+
+
+def _health(disk: Disk, told: Testimony) -> list[Reading]:
+    if not told.result.ok:
+        return _silent(disk, _refusal(told))
+    try:
+        log = smart.smart_log(told.stdout)
+    except ParseError as err:  # one drive's odd answer does not hide the others'
+        return _silent(disk, err.message)
+    return [
+        reading(name, value, "the drive's SMART log does not tell it", item=disk.id)
+        for name, value in _values(log).items()
+    ]
+
+
+def _values(log: smart.SmartLog) -> dict[str, Quantity | None]:
+    written = None if log.data_units_written is None else (
+        Quantity.of(log.data_units_written * smart.DATA_UNIT_BYTES, "B"))
+    return {
+        "nvme.critical_warning": Quantity.of(log.critical_warning, ""),
+        "nvme.media_errors": Quantity.of(log.media_errors, ""),
+        "nvme.percentage_used": Quantity.of(log.percentage_used, "%"),
+        "nvme.available_spare": Quantity.of(log.available_spare_pct, "%"),
+        "nvme.spare_threshold": Quantity.of(log.spare_threshold_pct, "%"),
+        "nvme.power_on_hours": Quantity.of(log.power_on_hours, "h"),
+        "nvme.data_written": written,
+        "nvme.unsafe_shutdowns": _count(log.unsafe_shutdowns),
+        "nvme.error_log_entries": _count(log.error_log_entries),
+        "nvme.temperature": (
+            None if log.temperature_c is None else Quantity.of(log.temperature_c, "degC")),
+    }
+
+
+def _count(number: int | None) -> Quantity | None:
+    return None if number is None else Quantity.of(number, "")
+
+
+def _refusal(told: Testimony) -> str:
+    """Return why there is no SMART log, and what helps."""
+    complaint = told.result.stderr + told.result.stdout[:1000]
+    if told.result.exit_status == 127:
+        return "'nvme' is not there: install the package 'nvme-cli', or set its path under tools"
+    if b"ermission denied" in complaint or b"a password is required" in complaint:
+        return ("reading the SMART log is not permitted: log in as root, or allow "
+                "'sudo -n nvme' and set 'sudo: passwordless' for this host")
+    return told.result.describe()
+
+
+PROBES: tuple[Probe, ...] = (
+    Probe(name="disks", measures=DISK_MEASURES, ask=ask_disks, tools=("lsblk",), items="disk"),
+    Probe(name="nvme smart", measures=SMART_MEASURES, ask=ask_smart, tools=("nvme",), items="nvme"),
+)

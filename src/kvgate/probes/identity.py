@@ -1,0 +1,65 @@
+"""Who a host is: machine id, product serial, serials of its declared disks."""
+
+from __future__ import annotations
+
+from kvgate.parse import system
+from kvgate.parse.text import decoded
+from kvgate.probes import drives
+from kvgate.probes.base import SHORT_S, Probe, answer, reading
+from kvgate.witness import Answer, Testimony, Witness
+
+MACHINE_ID = "/etc/machine-id"
+PRODUCT_SERIAL = "/sys/class/dmi/id/product_serial"  # DMI type 1; readable by root only
+
+
+def _machine_id(witness: Witness) -> tuple[str | None, Testimony]:
+    asked = witness.ask(["cat", MACHINE_ID], timeout_s=SHORT_S)
+    found = system.machine_id(asked.stdout) if asked.result.ok else None
+    return found, asked
+
+
+def _product_serial(witness: Witness) -> tuple[str | None, Testimony]:
+    sudo = ["sudo", "-n"] if witness.host.sudo == "passwordless" else []
+    asked = witness.ask([*sudo, "cat", PRODUCT_SERIAL], timeout_s=SHORT_S)
+    if not asked.result.ok or not asked.stdout.strip():
+        return None, asked
+    return system.serial(decoded(asked.stdout, "DMI product serial").strip()), asked
+
+
+def ask_identity(witness: Witness) -> Answer:
+    """Return host.machine_id and host.serial (DMI product serial, where readable and real)."""
+    machine, asked = _machine_id(witness)
+    product, asked_too = _product_serial(witness)
+    return answer(
+        [
+            reading("host.machine_id", machine, f"{MACHINE_ID} is absent or not initialised"),
+            reading("host.serial", product,
+                    f"{PRODUCT_SERIAL} is absent, not readable (root only), or a placeholder"),
+        ],
+        asked, asked_too,
+    )
+
+
+def identity(witness: Witness) -> tuple[str, ...]:
+    """Return what this hardware is known by, sorted: ``machine-id:…``, ``product:…``, ``disk:…``.
+
+    Later gates compare it with what G1 saw. Disks are the declared ones that are there, by
+    declared serial or WWN. Empty where the host can be told from no other. Raises TransportError
+    and ParseError.
+    """
+    machine, _ = _machine_id(witness)
+    product, _ = _product_serial(witness)
+    found = [f"machine-id:{machine}"] if machine else []
+    found += [f"product:{product}"] if product else []
+    known = {disk.id for disk in witness.host.declared.disks if disk.serial or disk.wwn}
+    if known:
+        found += [
+            f"disk:{told.item}" for told in drives.ask_disks(witness).readings
+            if told.name == "disk.present" and told.value is True and told.item in known
+        ]
+    return tuple(sorted(found))
+
+
+PROBES: tuple[Probe, ...] = (
+    Probe(name="identity", measures=("host.machine_id", "host.serial"), ask=ask_identity),
+)

@@ -1,0 +1,69 @@
+"""The host itself: distribution, kernel, processors, memory, NUMA nodes."""
+
+from __future__ import annotations
+
+from kvgate.model.quantity import Quantity
+from kvgate.parse import lscpu, system
+from kvgate.probes.base import PLAIN, SHORT_S, Probe, answer, reading
+from kvgate.witness import Answer, Witness
+
+
+def ask_distribution(witness: Witness) -> Answer:
+    """Return os.id and os.version from os-release (rolling distributions have no version)."""
+    asked = witness.ask(["cat", "/etc/os-release"], timeout_s=SHORT_S)
+    found = system.os_release(asked.stdout)
+    return answer(
+        [
+            reading("os.id", found["ID"]),
+            reading("os.version", found.get("VERSION_ID") or None,
+                    "os-release has no VERSION_ID: a rolling distribution"),
+        ],
+        asked,
+    )
+
+
+def ask_kernel(witness: Witness) -> Answer:
+    """Return kernel.release, the running kernel."""
+    asked = witness.ask(["uname", "-a"], timeout_s=SHORT_S, env=PLAIN)
+    return answer([reading("kernel.release", system.uname(asked.stdout).release)], asked)
+
+
+def ask_processors(witness: Witness) -> Answer:
+    """Return cpu.model, cpu.sockets and cpu.threads as lscpu counts them."""
+    asked = witness.ask(["lscpu", "-J"], timeout_s=SHORT_S, env=PLAIN)
+    found = lscpu.processors(asked.stdout)
+    sockets = None if found.sockets is None else Quantity.of(found.sockets, "")
+    return answer(
+        [
+            reading("cpu.model", found.model_name, "lscpu names no model"),
+            reading("cpu.sockets", sockets, "lscpu counts no sockets"),
+            reading("cpu.threads", Quantity.of(found.cpus, "")),
+        ],
+        asked,
+    )
+
+
+def ask_memory(witness: Witness) -> Answer:
+    """Return memory.size as the kernel sees it: what is installed less what it keeps (1 to 2 %)."""
+    asked = witness.ask(["cat", "/proc/meminfo"], timeout_s=SHORT_S)
+    size = Quantity.of(system.mem_total_kib(asked.stdout), "KiB")
+    return answer([reading("memory.size", size)], asked)
+
+
+def ask_nodes(witness: Witness) -> Answer:
+    """Return numa.nodes, the nodes that are online."""
+    asked = witness.ask(["cat", "/sys/devices/system/node/online"], timeout_s=SHORT_S)
+    return answer([reading("numa.nodes", Quantity.of(system.node_count(asked.stdout), ""))], asked)
+
+
+SOFTWARE: tuple[Probe, ...] = (
+    Probe(name="distribution", measures=("os.id", "os.version"), ask=ask_distribution),
+    Probe(name="kernel", measures=("kernel.release",), ask=ask_kernel, tools=("uname",)),
+)
+HARDWARE: tuple[Probe, ...] = (
+    Probe(name="processors", measures=("cpu.model", "cpu.sockets", "cpu.threads"),
+          ask=ask_processors, tools=("lscpu",)),
+    Probe(name="memory", measures=("memory.size",), ask=ask_memory),
+    Probe(name="numa", measures=("numa.nodes",), ask=ask_nodes),
+)
+PROBES = SOFTWARE + HARDWARE

@@ -1,0 +1,50 @@
+"""The tools on a host that workloads and probes run: which versions they are."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from kvgate.parse import versions
+from kvgate.probes.base import PLAIN, SHORT_S, Probe, answer, reading
+from kvgate.witness import Answer, Witness
+
+NOT_FOUND = 127
+"""The exit status by which sh, and every transport, says that a command is not there."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool, how it is asked for its version, and the package that has it."""
+
+    name: str
+    argv: tuple[str, ...]
+    package: str
+
+    def ask(self, witness: Witness) -> Answer:
+        """Return tool.NAME.version; a tool that is missing is a problem that names its package."""
+        measure = f"tool.{self.name}.version"
+        asked = witness.ask(self._argv(witness), timeout_s=SHORT_S, env=PLAIN)
+        if asked.result.exit_status == NOT_FOUND:
+            missing = f"'{asked.result.argv[0]}' is not there: install the package '{self.package}'"
+            return answer([reading(measure, None, missing)], asked)
+        return answer([reading(measure, versions.version(asked.stdout, self.name))], asked)
+
+    def _argv(self, witness: Witness) -> tuple[str, ...]:
+        """Return the command; Debian and Ubuntu have no plain ``python`` of their own."""
+        if self.name == "python" and "python" not in witness.host.tools:
+            return ("python3", *self.argv[1:])
+        return self.argv
+
+
+TOOLS: tuple[Tool, ...] = (
+    Tool("fio", ("fio", "--version"), "fio"),
+    Tool("nvme", ("nvme", "version"), "nvme-cli"),
+    Tool("python", ("python", "--version"), "python3"),
+    Tool("lsblk", ("lsblk", "--version"), "util-linux"),
+)
+
+PROBES: tuple[Probe, ...] = tuple(
+    Probe(name=f"tool {tool.name}", measures=(f"tool.{tool.name}.version",), ask=tool.ask,
+          tools=(tool.name,))
+    for tool in TOOLS
+)
