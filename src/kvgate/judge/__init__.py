@@ -1,1 +1,1 @@
-"""judge (see ARCHITECTURE.md)."""
+"""Decides: criterion × measurements → finding. Pure: no clock, no locale, no host, no file."""

@@ -1,0 +1,153 @@
+"""Decides a gate from its criteria, and a run from its gates: the gravest verdict wins."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from kvgate.judge.decide import decide
+from kvgate.model.finding import Attempt, Finding, GateResult, RunResult, ScopedOut
+from kvgate.model.record import Measurement
+from kvgate.model.verdict import Disposition, Verdict
+from kvgate.spec.expect import Expectations, coverage
+from kvgate.spec.gate import Criterion, Gate
+from kvgate.spec.inventory import Inventory
+
+IDS_NAMED = 8
+"""Criteria that a gate's reason names before it goes on with "and N more"."""
+
+
+def judge_gate(
+    gate: Gate,
+    *,
+    profile: str,
+    inventory: Inventory,
+    expected: Expectations,
+    taken: Sequence[Measurement],
+    attempts: Sequence[Attempt],
+    scoped_out: Mapping[str, str],
+    forced: str = "",
+) -> GateResult:
+    """Return the verdict on `gate` and on each of its criteria that is not scoped out.
+
+    `scoped_out` maps criterion ids (of any gate) to the plan's reason. `attempts` are in order of
+    time: the last one of a criterion counts. `forced` is the reason given with --force-gate.
+    The disposition is the one proposed: accepted on a PASS that was not forced, else rejected.
+    """
+    by_measure: dict[str, list[Measurement]] = {}
+    for each in taken:
+        by_measure.setdefault(each.name, []).append(each)
+    last = {attempt.criterion: attempt for attempt in attempts}
+    judged = [criterion for criterion in gate.criteria if criterion.id not in scoped_out]
+    findings = tuple(
+        _finding(criterion, profile, inventory, expected,
+                 by_measure.get(criterion.measure, []), last.get(criterion.id))
+        for criterion in judged
+    )
+    verdict = Verdict.worst(finding.verdict for finding in findings)
+    left_out = tuple(ScopedOut(criterion=each.id, reason=scoped_out[each.id])
+                     for each in gate.criteria if each.id in scoped_out)
+    accepted = verdict is Verdict.PASS and not forced
+    return GateResult(
+        gate=gate.gate,
+        verdict=verdict,
+        because=_because(verdict, findings, len(left_out)),
+        findings=findings,
+        scoped_out=left_out,
+        disposition=Disposition.ACCEPTED if accepted else Disposition.REJECTED,
+        forced=forced,
+    )
+
+
+def judge_run(
+    gates: Sequence[Gate],
+    *,
+    run: str,
+    profile: str,
+    inventory: Inventory,
+    expected: Expectations,
+    taken: Sequence[Measurement],
+    attempts: Sequence[Attempt],
+    scoped_out: Mapping[str, str],
+    forced: Mapping[str, str],
+    criteria_digest: str,
+    journal_digest: str,
+) -> RunResult:
+    """Return the verdict on every planned gate and on the run: the gravest of them.
+
+    `gates` are the plan's, in its order, whether they were run or not: a planned gate that never
+    ran is not_run. `forced` maps gates opened by force to the reason.
+    """
+    results = tuple(
+        judge_gate(gate, profile=profile, inventory=inventory, expected=expected, taken=taken,
+                   attempts=attempts, scoped_out=scoped_out, forced=forced.get(gate.gate, ""))
+        for gate in gates
+    )
+    return RunResult(
+        run=run, profile=profile,
+        verdict=Verdict.worst(result.verdict for result in results),
+        gates=results,
+        criteria_digest=criteria_digest, journal_digest=journal_digest,
+    )
+
+
+def how_to_scope_out(criterion_id: str) -> str:
+    """Return the lines of a plan that leave a criterion out, for a message."""
+    return ("if this site can't or need not settle it, say so in the plan:\n"
+            "scope_out:\n"
+            f"  - criteria: [{criterion_id}]\n"
+            "    reason: why, in a sentence that the signatories will read")
+
+
+def _finding(
+    criterion: Criterion,
+    profile: str,
+    inventory: Inventory,
+    expected: Expectations,
+    taken: Sequence[Measurement],
+    attempt: Attempt | None,
+) -> Finding:
+    """Return the finding on one criterion, with the way to scope it out where it was not run."""
+    limit = criterion.limits.get(profile)
+    if limit is None:
+        return Finding(
+            criterion=criterion.id,
+            verdict=Verdict.NOT_RUN,
+            because=f"it has no limit for profile '{profile}', only for "
+                    f"{', '.join(sorted(criterion.limits))}",
+            limit="",
+            hint=_hint(criterion),
+        )
+    finding = decide(criterion, limit, covers=coverage(criterion, inventory, expected),
+                     expected=expected, taken=taken, attempt=attempt)
+    if finding.verdict is not Verdict.NOT_RUN:
+        return finding
+    return dataclasses.replace(finding, hint=_hint(criterion))
+
+
+def _hint(criterion: Criterion) -> str:
+    return "\n".join(filter(None, (criterion.hint, how_to_scope_out(criterion.id))))
+
+
+def _because(verdict: Verdict, findings: Sequence[Finding], left_out: int) -> str:
+    """Return a gate's reason: which criteria made it what it is, and how many were left out."""
+    if not findings:
+        return "every criterion is scoped out: nothing was judged" if left_out else "no criteria"
+    tail = f"; {left_out} scoped out" if left_out else ""
+    total = f"{len(findings)} criteri{'on' if len(findings) == 1 else 'a'}"
+    if verdict is Verdict.PASS:
+        close = [finding.criterion for finding in findings if finding.marginal]
+        near = f"; close to the limit: {_ids(close)}" if close else ""
+        return f"all of {total} hold{near}{tail}"
+    groups = []
+    for each, word in ((Verdict.FAIL, "failed"), (Verdict.INCONCLUSIVE, "inconclusive"),
+                       (Verdict.NOT_RUN, "not run")):
+        ids = [finding.criterion for finding in findings if finding.verdict is each]
+        if ids:
+            groups.append(f"{word}: {_ids(ids)}")
+    return f"of {total} {'; '.join(groups)}{tail}"
+
+
+def _ids(ids: Sequence[str]) -> str:
+    more = len(ids) - IDS_NAMED
+    return ", ".join(ids[:IDS_NAMED]) + (f" and {more} more" if more > 0 else "")
