@@ -1,0 +1,152 @@
+"""The engine's HTTP surface: completions (streamed or whole), models, health, metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+
+from aiohttp import web
+
+from kvgate.serving.metrics import Metrics
+from kvgate.serving.protocol import (
+    ApiError, CompletionRequest, Replies, error_body, event, parse_request, usage,
+)
+from kvgate.serving.config import ModelConfig
+from kvgate.serving.scheduler import Scheduler
+from kvgate.serving.sequence import Generation, Step
+from kvgate.serving.tokens import Detokenizer
+
+BODY_CAP_BYTES = 16 * 2**20
+"""The most a request may hold; 50,000 token ids are some 350 kB."""
+
+
+class Api:
+    """Answers requests by means of a scheduler; computes nothing itself."""
+
+    def __init__(
+        self, config: ModelConfig, model: str, scheduler: Scheduler, metrics: Metrics
+    ) -> None:
+        self._config = config
+        self._model = model
+        self._scheduler = scheduler
+        self._metrics = metrics
+
+    def app(self) -> web.Application:
+        """Return the application with its routes; errors are OpenAI error objects."""
+        app = web.Application(client_max_size=BODY_CAP_BYTES, middlewares=[_errors_as_objects])
+        app.router.add_post("/v1/completions", self._complete)
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_get("/health", self._health)
+        app.router.add_get("/metrics", self._show_metrics)
+        return app
+
+    async def _health(self, _: web.Request) -> web.Response:
+        return web.Response()
+
+    async def _models(self, _: web.Request) -> web.Response:
+        card = {
+            "id": self._model, "object": "model", "owned_by": "kvgate",
+            "max_model_len": self._config.max_tokens,
+        }
+        return web.json_response({"object": "list", "data": [card]})
+
+    async def _show_metrics(self, _: web.Request) -> web.Response:
+        return web.Response(
+            text=self._metrics.render(self._scheduler.gauges()),
+            content_type="text/plain", charset="utf-8",
+        )
+
+    async def _complete(self, request: web.Request) -> web.StreamResponse:
+        try:
+            asked = parse_request(await request.read(), self._config, self._model)
+        except ApiError:
+            self._metrics.add("kvgate:requests_refused_total")
+            raise
+        loop = asyncio.get_running_loop()
+        steps: asyncio.Queue[Step] = asyncio.Queue()
+        generation = Generation(
+            asked.prompt, asked.max_tokens,
+            lambda step: loop.call_soon_threadsafe(steps.put_nowait, step),
+        )
+        replies = Replies(f"cmpl-{uuid.uuid4().hex}", self._model, int(time.time()))
+        self._scheduler.submit(generation)
+        try:
+            if asked.stream:
+                return await self._stream(request, asked, generation, steps, replies)
+            return await self._whole(asked, generation, steps, replies)
+        finally:  # also when the client went away: then this handler is cancelled
+            generation.cancelled = True
+
+    async def _stream(
+        self, request: web.Request, asked: CompletionRequest, generation: Generation,
+        steps: asyncio.Queue[Step], replies: Replies,
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
+        )
+        await response.prepare(request)
+        text = Detokenizer()
+        step = None
+        while step is None or not step.last:
+            step = await steps.get()
+            if step.error:
+                await response.write(b"data: " + error_body(500, "InternalServerError", step.error)
+                                     + b"\n\n")
+                break
+            piece = replies.piece(
+                text.add(step.token, last=step.last),
+                [step.token] if asked.token_ids else None,
+                finish_reason="length" if step.last else None,
+            )
+            await response.write(event(piece))
+        else:
+            if closing := self._closing(asked, generation, replies):
+                await response.write(closing)
+        await response.write(b"data: [DONE]\n\n")
+        await response.write_eof()
+        return response
+
+    @staticmethod
+    def _closing(asked: CompletionRequest, generation: Generation, replies: Replies) -> bytes:
+        """Return the event that ends a stream: usage and the digest of logits, where asked for."""
+        if not (asked.include_usage or asked.logits_digest):
+            return b""
+        last = replies.usage(
+            generation.prompt_tokens, generation.answered, generation.cached_tokens
+        )
+        if asked.logits_digest:
+            last["kvgate"] = {"logits_sha256": generation.logits_digest()}
+        return event(last)
+
+    async def _whole(
+        self, asked: CompletionRequest, generation: Generation,
+        steps: asyncio.Queue[Step], replies: Replies,
+    ) -> web.Response:
+        text, parts, tokens = Detokenizer(), [], []
+        while len(tokens) < asked.max_tokens:
+            step = await steps.get()
+            if step.error:
+                raise ApiError(500, "InternalServerError", step.error)
+            tokens.append(step.token)
+            parts.append(text.add(step.token, last=step.last))
+        answer = replies.piece(
+            "".join(parts), tokens if asked.token_ids else None, finish_reason="length"
+        )
+        answer["usage"] = usage(generation.prompt_tokens, len(tokens), generation.cached_tokens)
+        if asked.logits_digest:
+            answer["kvgate"] = {"logits_sha256": generation.logits_digest()}
+        return web.json_response(answer)
+
+
+@web.middleware
+async def _errors_as_objects(request: web.Request, handler: web.Handler) -> web.StreamResponse:
+    """Answer every error, aiohttp's own included, with an OpenAI error object."""
+    try:
+        return await handler(request)
+    except ApiError as err:
+        return web.Response(status=err.status, body=err.body(), content_type="application/json")
+    except web.HTTPException as err:
+        body = error_body(err.status, "BadRequestError", f"{request.method} {request.path}: "
+                          f"{err.reason}")
+        return web.Response(status=err.status, body=body, content_type="application/json")

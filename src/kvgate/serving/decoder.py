@@ -1,0 +1,154 @@
+"""The decoder's forward pass, in fixed shapes, so that its results never depend on company.
+
+A token at position p is always computed in row ``p % rows`` of a chunk of ``rows`` rows (absent
+tokens padded), against the KV blocks ``0 .. p // block``, each block by a GEMM of its own and
+added up in order. Every shape is therefore a function of the position alone: whether a token is
+part of a prefill or decoded, restored before or computed, alone or among others, each of its
+sums is made of the same numbers in the same order, and its logits are equal bit for bit.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Sequence
+
+import numpy as np
+
+from kvgate.serving.config import ModelConfig
+from kvgate.serving.weights import Array, Layer, Weights
+
+EPSILON = np.float32(1e-5)
+
+
+class Cache:
+    """The KV of one sequence: blocks of `config.block_shape`, page-aligned, zero at first.
+
+    Zero matters: a masked position is multiplied by an exact 0, which NaN would survive.
+    """
+
+    def __init__(self, config: ModelConfig, tokens: int) -> None:
+        self.blocks = -(-tokens // config.block)
+        memory = mmap.mmap(-1, self.blocks * config.block_bytes)
+        self.kv: Array = np.frombuffer(memory, dtype=np.float32).reshape(
+            (self.blocks, *config.block_shape)
+        )
+
+    def bytes_of(self, block: int) -> memoryview:
+        """Return the memory of one block, to be written to disk or read into."""
+        return memoryview(self.kv[block]).cast("B")
+
+
+class Decoder:
+    """A model ready to compute; holds no state of any sequence and is safe in many threads."""
+
+    def __init__(self, config: ModelConfig, weights: Weights) -> None:
+        self.config = config
+        self.weights = weights
+        self._cos, self._sin = _rope(config)
+        self._masks = _masks(config)
+        self._scale = np.float32(config.head_dim**-0.5)
+
+    def forward(
+        self, cache: Cache, tokens: Sequence[int], start: int, *, want_logits: bool
+    ) -> Array | None:
+        """Compute `tokens` at positions from `start` and write their KV into `cache`.
+
+        They must lie in one chunk of rows. Returns the last one's logits (vocab,) if wanted.
+        """
+        config = self.config
+        first = start % config.rows
+        last = first + len(tokens)
+        if not tokens or last > config.rows:
+            raise ValueError(f"{len(tokens)} tokens from {start} are not in one chunk of rows")
+        ids = np.zeros(config.rows, dtype=np.intp)
+        ids[first:last] = tokens
+        hidden = self.weights.embedding[ids]
+        with np.errstate(over="ignore"):  # exp of a large number is inf, and 1 / inf the right 0
+            for index, layer in enumerate(self.weights.layers):
+                hidden += self._attend(cache, layer, index, _norm(hidden), start, last)
+                hidden += _mlp(layer, _norm(hidden))
+        if not want_logits:
+            return None
+        logits: Array = np.matmul(_norm(hidden), self.weights.head)
+        return logits[last - 1]
+
+    def _attend(
+        self, cache: Cache, layer: Layer, index: int, hidden: Array, start: int, last: int
+    ) -> Array:
+        """Return attention's output for all rows; writes K and V of rows ``start % rows .. last``."""
+        config = self.config
+        rows, heads, kv_heads, dim = config.rows, config.heads, config.kv_heads, config.head_dim
+        chunk = start // rows
+        base = chunk * rows
+        block, offset = divmod(base, config.block)
+        qkv = np.matmul(hidden, layer.qkv).reshape(rows, heads + 2 * kv_heads, dim)
+        turned = self._rotate(qkv[:, : heads + kv_heads], base)
+        first = start % rows
+        here = cache.kv[block, index, :, :, offset + first : offset + last]
+        here[0] = turned[first:last, heads:].transpose(1, 0, 2)
+        here[1] = qkv[first:last, heads + kv_heads :].transpose(1, 0, 2)
+        queries = np.ascontiguousarray(
+            turned[:, :heads].reshape(rows, kv_heads, config.group, dim).transpose(1, 0, 2, 3)
+        ).reshape(kv_heads, rows * config.group, dim)
+        queries *= self._scale
+        mixed = self._mix(cache.kv[: block + 1, index], queries, self._masks[offset // rows])
+        mixed = mixed.reshape(kv_heads, rows, config.group, dim).transpose(1, 0, 2, 3)
+        return np.matmul(np.ascontiguousarray(mixed).reshape(rows, heads * dim), layer.out)
+
+    @staticmethod
+    def _mix(kv: Array, queries: Array, mask: Array) -> Array:
+        """Return softmax(queries · K) · V over blocks: one GEMM a block and head, added in order."""
+        scores = np.matmul(queries, kv[:, 0].swapaxes(-1, -2))
+        scores[-1] += mask
+        scores -= scores.max(axis=(0, 3), keepdims=True)
+        np.exp(scores, out=scores)
+        total = scores.sum(axis=3).sum(axis=0)
+        mixed: Array = np.matmul(scores, kv[:, 1]).sum(axis=0)
+        mixed /= total[..., None]
+        return mixed
+
+    def _rotate(self, vectors: Array, base: int) -> Array:
+        """Return `vectors` (rows, heads, dim) turned by their positions, halves paired (RoPE)."""
+        half = self.config.head_dim // 2
+        cos = self._cos[base : base + self.config.rows, None]
+        sin = self._sin[base : base + self.config.rows, None]
+        one, two = vectors[..., :half], vectors[..., half:]
+        turned = np.empty_like(vectors)
+        turned[..., :half] = one * cos - two * sin
+        turned[..., half:] = two * cos + one * sin
+        return turned
+
+
+def _norm(hidden: Array) -> Array:
+    """Return RMSNorm of each row."""
+    mean = (hidden * hidden).sum(axis=1, keepdims=True) * np.float32(1 / hidden.shape[1])
+    normed: Array = hidden / np.sqrt(mean + EPSILON)
+    return normed
+
+
+def _mlp(layer: Layer, hidden: Array) -> Array:
+    """Return the SwiGLU block's output."""
+    both = np.matmul(hidden, layer.gate_up)
+    gate, up = np.split(both, 2, axis=1)
+    swish = gate / (np.float32(1) + np.exp(-gate))
+    return np.matmul(swish * up, layer.down)
+
+
+def _rope(config: ModelConfig) -> tuple[Array, Array]:
+    """Return cos and sin tables (positions, head_dim / 2)."""
+    half = config.head_dim // 2
+    rates = config.rope_theta ** (-np.arange(half, dtype=np.float64) / half)
+    angles = np.arange(config.max_tokens, dtype=np.float64)[:, None] * rates
+    return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+
+
+def _masks(config: ModelConfig) -> Array:
+    """Return what is added to the scores of the newest block, by the chunk's place in it.
+
+    Shape (block / rows, rows × group, block): 0 where a key is not after the query, else -inf.
+    """
+    keys = np.arange(config.block)
+    queries = np.arange(config.block).reshape(-1, config.rows)
+    allowed = keys[None, None, :] <= queries[:, :, None]
+    masks = np.where(allowed, np.float32(0), np.float32(-np.inf)).astype(np.float32)
+    return np.repeat(masks, config.group, axis=1)
