@@ -172,7 +172,10 @@ def _refusal(told: Testimony) -> str:
     return told.result.describe()
 
 
-PROBES: tuple[Probe, ...] = (
+DISKS: tuple[Probe, ...] = (
     Probe(name="disks", measures=DISK_MEASURES, ask=ask_disks, tools=("lsblk",), items="disk"),
+)
+HEALTH: tuple[Probe, ...] = (
     Probe(name="nvme smart", measures=SMART_MEASURES, ask=ask_smart, tools=("nvme",), items="nvme"),
 )
+PROBES = DISKS + HEALTH

@@ -66,7 +66,8 @@ def ask_gpus(witness: Witness) -> Answer:
     return answer([reading("gpu.count", Quantity.of(count, ""))], asked)
 
 
-PROBES: tuple[Probe, ...] = (
+LINKS: tuple[Probe, ...] = (
     Probe(name="pcie links", measures=MEASURES, ask=ask_links, items="pcie"),
-    Probe(name="gpus", measures=("gpu.count",), ask=ask_gpus),
 )
+GPUS: tuple[Probe, ...] = (Probe(name="gpus", measures=("gpu.count",), ask=ask_gpus),)
+PROBES = LINKS + GPUS

@@ -1,0 +1,42 @@
+"""What is in the hosts: processors, memory, drives, ports, PCIe links, GPUs."""
+
+from __future__ import annotations
+
+from kvgate.suite import Bench, probes, settles
+
+
+@settles("G1.7", "G1.8", "G1.9", "G1.10", "G1.11")
+def test_processors_and_memory_against_the_order(bench: Bench) -> None:
+    """Count sockets, threads, memory and NUMA nodes; note who each host is."""
+    asked = probes.system.HARDWARE + probes.identity.PROBES
+    bench.survey(asked, bench.hosts(), phase="inspection")
+
+
+@settles("G1.12", "G1.13", "G1.14")
+def test_every_declared_disk(bench: Bench) -> None:
+    """Look for every declared disk by serial number, WWN or name; read its model and size."""
+    bench.survey(probes.drives.DISKS, bench.hosts(), phase="inspection")
+
+
+@settles("G1.15", "G1.16", "G1.17", "G1.18", "G1.19", "G1.20")
+def test_nvme_drives_for_health_as_new(bench: Bench) -> None:
+    """Read the SMART log of every declared NVMe drive."""
+    bench.survey(probes.drives.HEALTH, bench.hosts(), phase="inspection")
+
+
+@settles("G1.21", "G1.22", "G1.23", "G1.24")
+def test_every_declared_network_port(bench: Bench) -> None:
+    """Look for every declared port; read its address, link and speed."""
+    bench.survey(probes.network.PROBES, bench.hosts(), phase="inspection")
+
+
+@settles("G1.25", "G1.26", "G1.27", "G1.28")
+def test_every_declared_pcie_link(bench: Bench) -> None:
+    """Look for every declared PCIe device; read its id, and how its link runs."""
+    bench.survey(probes.pci.LINKS, bench.hosts(), phase="inspection")
+
+
+@settles("G1.29")
+def test_the_number_of_gpus(bench: Bench) -> None:
+    """Count the PCI devices that are GPUs of the declared kind."""
+    bench.survey(probes.pci.GPUS, bench.hosts(), phase="inspection")
