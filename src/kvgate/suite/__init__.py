@@ -32,7 +32,11 @@ else:
         "Reading": "kvgate.model.record",
     }
 
+    _PACKAGES = ("load", "probes", "serving", "workloads")
+
     def __getattr__(name: str) -> Any:
+        if name in _PACKAGES:
+            return importlib.import_module(f"kvgate.{name}")
         if name in _PLACES:
             return getattr(importlib.import_module(_PLACES[name]), name)
         raise AttributeError(f"kvgate.suite has no '{name}'")
