@@ -1,0 +1,50 @@
+"""fiopy's own exception family: every error says what happened and what to do next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fiopy.driver import Run
+
+
+class FioError(Exception):
+    """Something fiopy can explain; ``hint`` is the reader's next step.
+
+    ``run`` holds what fio printed and how it ended, where it got as far as being started: an
+    error never loses the bytes it was read from.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", run: Run | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.run = run
+
+    def __str__(self) -> str:
+        """Return the message and, when there is one, the hint on a line of its own."""
+        return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
+
+
+class FioJobError(FioError):
+    """A job or a job file holds an option or a value that is refused; nothing was started."""
+
+
+class FioMissing(FioError):
+    """There is no fio at the path it was looked for."""
+
+
+class FioFailed(FioError):
+    """fio ran and did not do its job: exit status, an I/O error, a failed verification."""
+
+
+class FioCancelled(FioFailed):
+    """fio was ended because the caller asked for it."""
+
+
+class FioTimeout(FioFailed):
+    """fio was ended by its deadline."""
+
+
+class FioOutputError(FioError):
+    """What fio printed is cut, damaged or of a form that is not known: never a guess."""
