@@ -56,14 +56,17 @@ class Witness:
         stdin: bytes = b"",
         cap_bytes: int = OUTPUT_CAP_BYTES,
     ) -> Testimony:
-        """Run `argv` (its first word replaced by the host's declared tool path) and keep the answer.
+        """Run `argv`, its first word replaced by the host's tool path, and keep the answer.
 
         Raises TransportError where the host can't be asked.
         """
         tool, *rest = argv
         result = self.transport.run(
             [self.host.tools.get(tool, tool), *rest],
-            timeout_s=timeout_s, env=env, stdin=stdin, cap_bytes=cap_bytes,
+            timeout_s=timeout_s,
+            env=env,
+            stdin=stdin,
+            cap_bytes=cap_bytes,
         )
         return Testimony(result, self.keep(as_evidence(result)))
 
@@ -75,7 +78,10 @@ def as_evidence(result: CommandResult) -> Evidence:
         notes.append(f"ended by its deadline after {result.elapsed_s:.1f} s")
     notes += [
         f"{stream}: {dropped} bytes over the cap were dropped"
-        for stream, dropped in (("stdout", result.stdout_dropped), ("stderr", result.stderr_dropped))
+        for stream, dropped in (
+            ("stdout", result.stdout_dropped),
+            ("stderr", result.stderr_dropped),
+        )
         if dropped
     ]
     return Evidence(

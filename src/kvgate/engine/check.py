@@ -35,21 +35,27 @@ def _gates_of_plan(setup: Setup) -> Iterator[str]:
     for index, planned in enumerate(plan.gates):
         where = ("gates", index, "gate")
         if planned.gate not in setup.gates:
-            yield file.error(where, f"no gate file decides '{planned.gate}'"
-                                    f"{nearest(planned.gate, setup.gates)}").message
+            yield file.error(
+                where, f"no gate file decides '{planned.gate}'{nearest(planned.gate, setup.gates)}"
+            ).message
             continue
         if planned.gate in before:
             yield file.error(where, f"'{planned.gate}' stands twice").message
         for entry in setup.gates[planned.gate].value.entry:
             later = [each.gate for each in plan.gates[index:]]
             if entry in later:
-                yield file.error(where, f"'{planned.gate}' opens on {entry}, which comes later").message
+                yield file.error(
+                    where, f"'{planned.gate}' opens on {entry}, which comes later"
+                ).message
         before.append(planned.gate)
     for gate in setup.gates.values():
         for index, entry in enumerate(gate.value.entry):
             if entry not in setup.gates:
-                yield gate.files[0].error(
-                    ("entry", index), f"'{entry}' is no gate{nearest(entry, setup.gates)}").message
+                yield (
+                    gate.files[0]
+                    .error(("entry", index), f"'{entry}' is no gate{nearest(entry, setup.gates)}")
+                    .message
+                )
 
 
 def _scope(setup: Setup) -> Iterator[str]:
@@ -57,8 +63,10 @@ def _scope(setup: Setup) -> Iterator[str]:
     known = {c.id for gate in setup.gates.values() for c in gate.value.criteria}
     for criterion in setup.plan.value.scoped_out():
         if criterion not in known:
-            yield (f"{setup.plan.files[0].name}: scope_out: '{criterion}' is no criterion"
-                   f"{nearest(criterion, known)}")
+            yield (
+                f"{setup.plan.files[0].name}: scope_out: '{criterion}' is no criterion"
+                f"{nearest(criterion, known)}"
+            )
 
 
 def _limits(setup: Setup) -> Iterator[str]:
@@ -73,9 +81,11 @@ def _limits(setup: Setup) -> Iterator[str]:
                 f"out in {setup.plan.files[0].name}",
             ).message
         elif not coverage(criterion, setup.inventory.value, setup.expected):
-            yield (f"{setup.inventory.files[0].name}: nothing is declared that {criterion.id} "
-                   f"({criterion.text}) could judge; declare it, or scope it out in "
-                   f"{setup.plan.files[0].name}")
+            yield (
+                f"{setup.inventory.files[0].name}: nothing is declared that {criterion.id} "
+                f"({criterion.text}) could judge; declare it, or scope it out in "
+                f"{setup.plan.files[0].name}"
+            )
 
 
 def _judged(setup: Setup) -> Iterator[tuple[Gate, int, Criterion]]:
@@ -107,8 +117,10 @@ def _unsettled(
     for test in tests:
         for criterion in test.settles:
             if criterion not in ids:
-                yield (f"{test.file}:{test.line}: settles '{criterion}', which {gate} has not"
-                       f"{nearest(criterion, ids)}")
+                yield (
+                    f"{test.file}:{test.line}: settles '{criterion}', which {gate} has not"
+                    f"{nearest(criterion, ids)}"
+                )
     out = setup.plan.value.scoped_out()
     for criterion in sorted(ids - settled - set(out)):
         yield f"{setup.gates[gate].files[0].name}: no test in {suite} settles {criterion}"

@@ -54,7 +54,9 @@ def refuse_closed(setup: Setup, gate: str, run: RunWriter, identities: Identitie
             raise _closed(gate, f"{entry} was not run yet on this inventory")
         disposition = own or _decided(where, entry)
         if not disposition or not Disposition(disposition).opens_next:
-            raise _closed(gate, f"{entry} is {disposition or 'not judged'} in run {where.path.name}")
+            raise _closed(
+                gate, f"{entry} is {disposition or 'not judged'} in run {where.path.name}"
+            )
         _same_serials(gate, entry, where, identities)
         run.event("note", text=f"{gate} opens on {entry}, {disposition} in run {where.path.name}")
 
@@ -63,7 +65,7 @@ def _closed(gate: str, because: str) -> GateClosedError:
     return GateClosedError(
         f"{gate} stays closed: {because}",
         hint=f"run and accept it first, or diagnose with --gate {gate} --force-gate REASON (such a "
-             "run can't be accepted)",
+        "run can't be accepted)",
     )
 
 
@@ -101,7 +103,8 @@ def _readers(paths: Sequence[Path]) -> Iterator[RunReader]:
 def _same_serials(gate: str, entry: str, where: RunReader, now: Identities) -> None:
     then = {
         str(event.fields["host"]): tuple(str(each) for each in event.fields["serials"])
-        for event in where.events("identity") if event.fields["gate"] == entry
+        for event in where.events("identity")
+        if event.fields["gate"] == entry
     }
     for host, serials in now.items():
         if not serials:
@@ -109,5 +112,8 @@ def _same_serials(gate: str, entry: str, where: RunReader, now: Identities) -> N
         if then.get(host) != serials:
             gone = sorted(set(then.get(host, ())) - set(serials))
             new = sorted(set(serials) - set(then.get(host, ())))
-            raise _closed(gate, f"{host} is not what {entry} accepted in run {where.path.name}: "
-                                f"gone {', '.join(gone) or 'nothing'}, new {', '.join(new) or 'nothing'}")
+            raise _closed(
+                gate,
+                f"{host} is not what {entry} accepted in run {where.path.name}: "
+                f"gone {', '.join(gone) or 'nothing'}, new {', '.join(new) or 'nothing'}",
+            )

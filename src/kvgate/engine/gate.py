@@ -15,6 +15,8 @@ from kvgate.model.finding import GateResult
 from kvgate.spec.inventory import Host
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
+from kvgate.transport.base import Transport
+from kvgate.transport.connect import connect
 from kvgate.witness import Witness
 
 
@@ -54,8 +56,9 @@ class GateSession:
 
     def attempt(self, criterion: str, outcome: str, reasons: tuple[str, ...], test: str) -> None:
         """Journal how the test that settles `criterion` ended: ran, not_run or error."""
-        self.run.event("attempt", criterion=criterion, outcome=outcome, reasons=list(reasons),
-                       test=test)
+        self.run.event(
+            "attempt", criterion=criterion, outcome=outcome, reasons=list(reasons), test=test
+        )
 
     def finish(self, outcome: str) -> GateResult | None:
         """Close the gate as ``done``, ``refused`` or ``interrupted``; judge it if it is done."""
@@ -73,14 +76,30 @@ class GateSession:
         self.run.close()
 
 
+def open_for_soak(workspace: Workspace, run: Path, gate: str) -> None:
+    """Open `gate` for its soak and give the lock back; raises GateClosedError as `begin` does."""
+    session = GateSession(workspace, run, gate, Progress(None))
+    transports: list[Transport] = []
+
+    def witness(host: Host) -> Witness:
+        transport = connect(host, session.setup.inventory.value)
+        transports.append(transport)
+        return Witness(host, transport, session.run.evidence)
+
+    try:
+        session.begin(witness)
+    finally:
+        for transport in transports:
+            transport.close()
+        session.close()
+
+
 def finished(reader: RunReader, gate: str) -> bool:
     """Tell whether `gate` was closed as done in this run."""
     return any(
         event.fields["gate"] == gate and event.fields["outcome"] == "done"
         for event in reader.events("gate_end")
     )
-
-
 
 
 def note_interruption(run: Path, because: str) -> None:

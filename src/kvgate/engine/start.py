@@ -21,7 +21,11 @@ from kvgate.store.run import RunWriter
 
 
 def create_run(
-    workspace: Workspace, setup: Setup, *, gates: Sequence[str], command: Sequence[str],
+    workspace: Workspace,
+    setup: Setup,
+    *,
+    gates: Sequence[str],
+    command: Sequence[str],
     forced: str = "",
 ) -> Path:
     """Make the run folder with manifest and inputs, and return its path; raises StoreError.
@@ -53,8 +57,13 @@ def create_run(
         "criteria_digest": setup.criteria_digest(),
     }
     with RunWriter.create(workspace.runs / name, manifest, inputs) as run:
-        run.event("run_begin", command=list(command), version=version(), git=manifest["git"],
-                  who=manifest["who"])
+        run.event(
+            "run_begin",
+            command=list(command),
+            version=version(),
+            git=manifest["git"],
+            who=manifest["who"],
+        )
         if forced:
             run.event("forced", gate=gates[0], reason=forced)
     return workspace.runs / name
@@ -72,7 +81,8 @@ def refuse_changed_suite(workspace: Workspace, reader: RunReader, suite: str) ->
     prefix = f"suites/{Path(suite).name}/"
     then = {
         name: hashlib.sha256(reader.input(name)).hexdigest()
-        for name in reader.manifest["inputs"] if str(name).startswith(prefix)
+        for name in reader.manifest["inputs"]
+        if str(name).startswith(prefix)
     }
     now = {
         name: hashlib.sha256(content).hexdigest()
@@ -88,6 +98,7 @@ def refuse_changed_suite(workspace: Workspace, reader: RunReader, suite: str) ->
 
 def git_head(folder: Path) -> dict[str, Any]:
     """Return the commit that `folder` stands at and whether files differ from it; empty if none."""
+
     def ask(*words: str) -> str | None:
         try:
             done = subprocess.run(

@@ -33,8 +33,11 @@ def tests_in(folder: Path, *, name: str) -> tuple[SuiteTest, ...]:
             raise SpecError(f"{shown}:{err.lineno}: {err.msg}") from err
         found += [
             SuiteTest(
-                shown, node.lineno, node.name,
-                (ast.get_docstring(node) or "").partition("\n")[0], _settled(node, shown),
+                shown,
+                node.lineno,
+                node.name,
+                (ast.get_docstring(node) or "").partition("\n")[0],
+                _settled(node, shown),
             )
             for node in tree.body
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
@@ -46,11 +49,16 @@ def _settled(function: ast.FunctionDef, shown: str) -> tuple[str, ...]:
     """Return the criteria named by ``@settles(...)``, which takes literal texts only."""
     found: list[str] = []
     for decorator in function.decorator_list:
-        if not (isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name)
-                and decorator.func.id == "settles"):
+        if not (
+            isinstance(decorator, ast.Call)
+            and isinstance(decorator.func, ast.Name)
+            and decorator.func.id == "settles"
+        ):
             continue
         for argument in decorator.args:
             if not (isinstance(argument, ast.Constant) and isinstance(argument.value, str)):
-                raise SpecError(f"{shown}:{argument.lineno}: settles() takes criterion ids as texts")
+                raise SpecError(
+                    f"{shown}:{argument.lineno}: settles() takes criterion ids as texts"
+                )
             found.append(argument.value)
     return tuple(found)

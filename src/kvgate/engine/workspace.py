@@ -97,6 +97,23 @@ class Setup:
         return whole.hexdigest()
 
 
+def default_plan(workspace: Workspace) -> Path:
+    """Return the plan to use when none is named: the site's own rehearsal, else the shipped one."""
+    local = workspace.root / LOCAL_PLAN
+    return local if local.is_file() else workspace.root / "gates/plans/rehearsal.yaml"
+
+
+def default_inventory(workspace: Workspace) -> Path:
+    """Return the inventory to use when none is named; raises UsageError if there is none."""
+    local = workspace.root / LOCAL_INVENTORY
+    if local.is_file():
+        return local
+    raise UsageError(
+        "no inventory was named (--inventory FILE), and none was drafted for this machine",
+        hint="draft one with `kvgate draft`, or see inventory/examples/",
+    )
+
+
 def load_setup(workspace: Workspace, plan: Path, inventory: Path) -> Setup:
     """Load and check the inputs of a run; raises SpecError with file and line."""
     loaded_plan = load.load_plan(plan, root=workspace.root, name=workspace.name(plan))

@@ -8,7 +8,6 @@ from kvgate.model.record import EvidenceRef
 from kvgate.model.verdict import Disposition, Verdict
 
 
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """How the test that settles a criterion ended, as far as the harness is concerned.

@@ -21,16 +21,26 @@ _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
 def _table() -> dict[str, tuple[str, Fraction]]:
     """Return unit → (dimension, factor to the dimension's base unit)."""
     units = {
-        "": ("count", Fraction(1)), "count": ("count", Fraction(1)),
-        "%": ("ratio", Fraction(1, 100)), "x": ("ratio", Fraction(1)),
-        "ns": ("time", Fraction(1, 10**9)), "us": ("time", Fraction(1, 10**6)),
-        "ms": ("time", Fraction(1, 10**3)), "s": ("time", Fraction(1)),
-        "min": ("time", Fraction(60)), "h": ("time", Fraction(3600)),
-        "B": ("bytes", Fraction(1)), "B/s": ("bytes/s", Fraction(1)),
-        "bit/s": ("bit/s", Fraction(1)), "IOPS": ("IOPS", Fraction(1)),
-        "req/s": ("req/s", Fraction(1)), "tok/s": ("tok/s", Fraction(1)),
-        "GT/s": ("GT/s", Fraction(1)), "Hz": ("Hz", Fraction(1)),
-        "degC": ("degC", Fraction(1)), "W": ("W", Fraction(1)),
+        "": ("count", Fraction(1)),
+        "count": ("count", Fraction(1)),
+        "%": ("ratio", Fraction(1, 100)),
+        "x": ("ratio", Fraction(1)),
+        "ns": ("time", Fraction(1, 10**9)),
+        "us": ("time", Fraction(1, 10**6)),
+        "ms": ("time", Fraction(1, 10**3)),
+        "s": ("time", Fraction(1)),
+        "min": ("time", Fraction(60)),
+        "h": ("time", Fraction(3600)),
+        "B": ("bytes", Fraction(1)),
+        "B/s": ("bytes/s", Fraction(1)),
+        "bit/s": ("bit/s", Fraction(1)),
+        "IOPS": ("IOPS", Fraction(1)),
+        "req/s": ("req/s", Fraction(1)),
+        "tok/s": ("tok/s", Fraction(1)),
+        "GT/s": ("GT/s", Fraction(1)),
+        "Hz": ("Hz", Fraction(1)),
+        "degC": ("degC", Fraction(1)),
+        "W": ("W", Fraction(1)),
     }
     for prefix, factor in _DECIMAL.items():
         for unit in ("B", "B/s", "bit/s", "IOPS", "Hz"):
@@ -43,7 +53,9 @@ def _table() -> dict[str, tuple[str, Fraction]]:
 
 
 UNITS = _table()
-_TEXT = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)(?:\s+(\S+))?\s*", re.ASCII)
+_TEXT = re.compile(
+    r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)(?:\s+(\S+))?\s*", re.ASCII
+)
 
 
 @functools.total_ordering
@@ -103,8 +115,9 @@ class Quantity:
 
     def _same(self, other: Quantity) -> None:
         if self.dimension != other.dimension:
-            raise UnitError(f"{self} and {other} can't be compared: {self.dimension} against "
-                            f"{other.dimension}")
+            raise UnitError(
+                f"{self} and {other} can't be compared: {self.dimension} against {other.dimension}"
+            )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Quantity):
@@ -119,5 +132,8 @@ class Quantity:
         return hash((self.dimension, self.base))
 
     def __str__(self) -> str:
-        return f"{self.number:f} {self.unit}".rstrip() if -30 < self.number.adjusted() < 30 else (
-            f"{self.number} {self.unit}".rstrip())
+        return (
+            f"{self.number:f} {self.unit}".rstrip()
+            if -30 < self.number.adjusted() < 30
+            else (f"{self.number} {self.unit}".rstrip())
+        )

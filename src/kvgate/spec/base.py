@@ -24,7 +24,9 @@ def _quantity(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         return Quantity.of(value, "")
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a quantity; write a text such as '1.5 ms' or '64 GiB'")
+        raise ValueError(  # noqa: TRY004  pydantic explains ValueError, not TypeError
+            f"{value!r} is not a quantity; write a text such as '1.5 ms' or '64 GiB'"
+        )
     try:
         return Quantity.parse(value)
     except UnitError as err:

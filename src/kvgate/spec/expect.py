@@ -24,7 +24,9 @@ class Requirement:
     values: tuple[Value, ...]
 
     def __str__(self) -> str:
-        shown = ", ".join("yes" if v is True else "no" if v is False else str(v) for v in self.values)
+        shown = ", ".join(
+            "yes" if v is True else "no" if v is False else str(v) for v in self.values
+        )
         return {"equals": shown, "one_of": f"one of {shown}"}.get(self.how, f"version ≥ {shown}")
 
 
@@ -74,7 +76,9 @@ def _declared(have: Declared) -> Iterator[tuple[str, str, Value]]:
         yield "pcie.present", link.address, True
         yield from _given(
             link.address,
-            ("pcie.id", link.id), ("pcie.speed", link.speed), ("pcie.width", _count(link.width)),
+            ("pcie.id", link.id),
+            ("pcie.speed", link.speed),
+            ("pcie.width", _count(link.width)),
         )
 
 
@@ -102,9 +106,7 @@ def coverage(criterion: Criterion, inventory: Inventory, expected: Expectations)
     return {host.name: ("",) for host in hosts}
 
 
-def _expecting(
-    criterion: Criterion, hosts: tuple[Host, ...], expected: Expectations
-) -> Coverage:
+def _expecting(criterion: Criterion, hosts: tuple[Host, ...], expected: Expectations) -> Coverage:
     """Return where the criterion's measure is declared: only what is declared is judged."""
     found: dict[str, list[str]] = {}
     wanted = {host.name: host.items(criterion.each) if criterion.each else None for host in hosts}

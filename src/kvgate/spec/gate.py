@@ -1,4 +1,4 @@
-"""Gate files: criteria as data. A criterion is a sentence plus a limit that a measurement settles."""
+"""Gate files: criteria as data. A criterion is a sentence and a limit that measuring settles."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pydantic
 from kvgate.errors import UnitError
 from kvgate.model.quantity import Quantity
 from kvgate.spec.base import AnyQuantity, CriterionId, GateId, Ratio, Slug, Strict, Text
+
 
 def _as_scalar(value: Any) -> Any:
     """Return a bool or text as it is, a whole number as a count, '5 ms' as a quantity."""
@@ -52,8 +53,10 @@ class Limit(Strict):
     def _one_form(self) -> Limit:
         given = [kind for kind in LIMIT_KINDS if getattr(self, kind) is not None]
         if len(given) != 1:
-            raise ValueError(f"a limit has exactly one of {', '.join(LIMIT_KINDS)}; "
-                             f"here: {', '.join(given) or 'none'}")
+            raise ValueError(
+                f"a limit has exactly one of {', '.join(LIMIT_KINDS)}; "
+                f"here: {', '.join(given) or 'none'}"
+            )
         if self.tolerance is not None and not self.matches_inventory:
             raise ValueError("tolerance goes with matches_inventory")
         if self.one_of == ():
@@ -106,7 +109,7 @@ class Criterion(Strict):
     hosts: Literal["serving", "client", "all"]
     scope: Literal["each host", "all hosts"] = "each host"
     each: Literal["disk", "nvme", "nic", "pcie"] | None = None
-    where: dict[str, str] = {}
+    where: dict[str, str] = pydantic.Field(default_factory=dict)
     limits: dict[Slug, Limit]
     marginal: Ratio = Quantity.of("5", "%")
     basis: Text

@@ -86,7 +86,9 @@ class PcieLink(Strict):
     address: Annotated[
         str, pydantic.StringConstraints(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
     ]
-    id: Annotated[str, pydantic.StringConstraints(pattern=r"^[0-9a-f]{4}:[0-9a-f]{4}$")] | None = None
+    id: Annotated[str, pydantic.StringConstraints(pattern=r"^[0-9a-f]{4}:[0-9a-f]{4}$")] | None = (
+        None
+    )
     speed: LinkSpeed | None = None
     width: int | None = None
 
@@ -104,9 +106,9 @@ class Declared(Strict):
     cpu: Cpu | None = None
     memory: Size | None = None
     numa_nodes: int | None = None
-    disks: list[Disk] = []
-    nics: list[Nic] = []
-    pcie: list[PcieLink] = []
+    disks: list[Disk] = pydantic.Field(default_factory=list)
+    nics: list[Nic] = pydantic.Field(default_factory=list)
+    pcie: list[PcieLink] = pydantic.Field(default_factory=list)
     gpus: Gpus | None = None
 
 
@@ -129,7 +131,7 @@ class Host(Strict):
     jump: Slug | None = None
     sudo: Literal["never", "passwordless"] = "never"
     connect_timeout: Duration = Quantity.of(10, "s")
-    tools: dict[str, Text] = {}
+    tools: dict[str, Text] = pydantic.Field(default_factory=dict)
     scratch: Text | None = None
     baseline: Slug | None = None
     declared: Declared = Declared()
@@ -143,7 +145,9 @@ class Host(Strict):
         known = [role.value for role in Role]
         for role in value:
             if role in ("array", "switch", "bmc"):
-                raise ValueError(f"role '{role}' needs a device adapter, which this version has not")
+                raise ValueError(
+                    f"role '{role}' needs a device adapter, which this version has not"
+                )
             if role not in known:
                 raise ValueError(f"'{role}' is not a role; one of: {', '.join(known)}")
         return [Role(role) for role in value]

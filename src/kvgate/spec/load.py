@@ -70,7 +70,7 @@ def _explain(model: type[Strict], file: YamlFile, error: Any) -> str:
 
 def _present(file: YamlFile, loc: Where) -> Where:
     """Cut from `loc` what stands in no file: names of union members, model names."""
-    kept: list[str | int] = []
+    kept: list[str | int] = pydantic.Field(default_factory=list)
     for part in loc:
         if (*kept, part) in file.lines:
             kept.append(part)
@@ -110,7 +110,7 @@ def gate_of(file: YamlFile) -> Loaded[Gate]:
 
 def load_gates(folder: Path, *, name: str = "gates") -> dict[str, Loaded[Gate]]:
     """Load every ``g*.yaml`` of `folder`, by gate id; raises SpecError, also for a double id."""
-    found: dict[str, Loaded[Gate]] = {}
+    found: dict[str, Loaded[Gate]] = pydantic.Field(default_factory=dict)
     for path in sorted(folder.glob("g*.yaml")):
         loaded = load_gate(path, name=f"{name}/{path.name}")
         if loaded.value.gate in found:
@@ -145,8 +145,10 @@ def plan_of(file: YamlFile, base: YamlFile | None) -> Loaded[Plan]:
     own = {key: value for key, value in file.value.items() if key != "base"}
     unknown = sorted(set(own) - set(Plan.model_fields))
     if unknown:
-        raise file.error((unknown[0],), f"'{unknown[0]}' is not a key here"
-                                        f"{nearest(unknown[0], Plan.model_fields)}")
+        raise file.error(
+            (unknown[0],),
+            f"'{unknown[0]}' is not a key here{nearest(unknown[0], Plan.model_fields)}",
+        )
     merged = {**base.value, **own}
     merged["scope_out"] = [*base.value.get("scope_out", ()), *own.get("scope_out", ())]
     offset = len(below["scope_out"])
@@ -169,18 +171,24 @@ def load_inventory(path: Path, *, name: str | None = None) -> Loaded[Inventory]:
 def inventory_of(file: YamlFile) -> Loaded[Inventory]:
     """Check one inventory; raises SpecError for doubles, unknown and circular jump hosts too."""
     inventory = validate(Inventory, file)
-    seen: dict[tuple[str, str], tuple[str, Where]] = {}
+    seen: dict[tuple[str, str], tuple[str, Where]] = pydantic.Field(default_factory=dict)
     for host, where, key in _identities(inventory):
         if key in seen:
-            raise file.error(where, f"{key[0]} '{key[1]}' is also that of {seen[key][0]}, "
-                                    f"line {file.line(seen[key][1])}")
+            raise file.error(
+                where,
+                f"{key[0]} '{key[1]}' is also that of {seen[key][0]}, "
+                f"line {file.line(seen[key][1])}",
+            )
         seen[key] = (host, where)
     for name, host_spec in inventory.hosts.items():
         if host_spec.jump:
             _check_jumps(file, inventory, name)
         if host_spec.baseline and not inventory.baseline:
-            raise file.error(("hosts", name, "baseline"), "this inventory names no baseline file",
-                             hint="add 'baseline: baseline.yaml' at its top")
+            raise file.error(
+                ("hosts", name, "baseline"),
+                "this inventory names no baseline file",
+                hint="add 'baseline: baseline.yaml' at its top",
+            )
     return Loaded(inventory, (file,))
 
 
@@ -189,7 +197,11 @@ def _identities(inventory: Inventory) -> Iterator[tuple[str, Where, tuple[str, s
     for name, host in inventory.hosts.items():
         at: Where = ("hosts", name)
         if host.transport == "ssh":
-            yield name, (*at, "address"), ("address", f"{host.jump or ''}>{host.address}:{host.port}")
+            yield (
+                name,
+                (*at, "address"),
+                ("address", f"{host.jump or ''}>{host.address}:{host.port}"),
+            )
         for i, disk in enumerate(host.declared.disks):
             place: Where = (*at, "declared", "disks", i)
             if disk.serial:
@@ -215,8 +227,9 @@ def _check_jumps(file: YamlFile, inventory: Inventory, name: str) -> None:
         way.append(jump)
 
 
-def load_baseline(path: Path, inventory: Loaded[Inventory], *, name: str | None = None
-                  ) -> Loaded[Baseline]:
+def load_baseline(
+    path: Path, inventory: Loaded[Inventory], *, name: str | None = None
+) -> Loaded[Baseline]:
     """Load the baseline file that `inventory` cites; raises SpecError for an unknown name too."""
     return baseline_of(yamlfile.read(path, name=name), inventory)
 
@@ -228,6 +241,7 @@ def baseline_of(file: YamlFile, inventory: Loaded[Inventory]) -> Loaded[Baseline
         if spec.baseline and spec.baseline not in baseline.baselines:
             raise inventory.files[0].error(
                 ("hosts", host, "baseline"),
-                f"'{spec.baseline}' is not in {file.name}{nearest(spec.baseline, baseline.baselines)}",
+                f"'{spec.baseline}' is not in {file.name}"
+                f"{nearest(spec.baseline, baseline.baselines)}",
             )
     return Loaded(baseline, (file,))

@@ -34,7 +34,7 @@ class Plan(Strict):
     seed: int
     gates: Annotated[list[PlannedGate], pydantic.Field(min_length=1)]
     workloads: Workloads
-    scope_out: list[ScopeOut] = []
+    scope_out: list[ScopeOut] = pydantic.Field(default_factory=list)
 
     @property
     def rehearsal(self) -> bool:

@@ -89,7 +89,9 @@ class _Reader:
         self.count += 1
         line = node.start_mark.line + 1
         if id(node) in around or self.count > _NODE_LIMIT:
-            raise SpecError(f"{self.name}:{line}: an alias that contains itself, or too many values")
+            raise SpecError(
+                f"{self.name}:{line}: an alias that contains itself, or too many values"
+            )
         self.lines.setdefault(where, line)
         around = (*around, id(node))
         if isinstance(node, yaml.MappingNode):

@@ -141,10 +141,16 @@ class Bench:
     ) -> None:
         self.run.measure(
             Measurement(
-                name=reading.name, value=reading.value, host=host, phase=phase,
-                taken_at=datetime.datetime.now(datetime.UTC), item=reading.item,
+                name=reading.name,
+                value=reading.value,
+                host=host,
+                phase=phase,
+                taken_at=datetime.datetime.now(datetime.UTC),
+                item=reading.item,
                 labels={name: str(value) for name, value in labels.items()},
-                evidence=evidence, inputs=inputs, problem=reading.problem,
+                evidence=evidence,
+                inputs=inputs,
+                problem=reading.problem,
                 block=self.open_block if block is None else block,
             )
         )
@@ -154,7 +160,8 @@ class Bench:
         self.run.sync()
         wanted = {label: str(value) for label, value in labels.items()}
         return tuple(
-            m for m in RunReader(self.run.path).measurements()
+            m
+            for m in RunReader(self.run.path).measurements()
             if m.name == name and all(m.labels.get(k) == v for k, v in wanted.items())
         )
 
@@ -193,14 +200,20 @@ class Bench:
             except KvgateError as err:
                 from kvgate.errors import HostKeyError, HostUnreachableError, LoginError
 
-                lost = err if isinstance(err, HostUnreachableError | HostKeyError | LoginError) else None
+                lost = (
+                    err
+                    if isinstance(err, HostUnreachableError | HostKeyError | LoginError)
+                    else None
+                )
                 found.append(self._problems(probe, host, err.message))
         return found
 
     def _checked(self, probe: Probe, answer: Answer) -> Answer:
         strange = sorted({r.name for r in answer.readings} - set(probe.measures))
         if strange:
-            raise HarnessError(f"probe {probe.name} returned {strange[0]}, which it doesn't declare")
+            raise HarnessError(
+                f"probe {probe.name} returned {strange[0]}, which it doesn't declare"
+            )
         return answer
 
     def _problems(self, probe: Probe, host: Host, because: str) -> Answer:
@@ -234,7 +247,7 @@ class Bench:
 
     @contextlib.contextmanager
     def child(self, what: str, *, host: str = "") -> Iterator[None]:
-        """Journal that a child (fio, an engine) works until the block ends: not kvgate's own time."""
+        """Journal that a child (fio, an engine) works until the block ends: not our own time."""
         number = f"{self.gate}.{next(self._steps)}"
         self.run.event("child_begin", id=number, what=what, host=host)
         try:
@@ -256,5 +269,3 @@ class Bench:
 
 def _title(probes: Sequence[Probe]) -> str:
     return "+".join(probe.name for probe in probes)
-
-

@@ -6,14 +6,22 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add kvgate's options; without ``--inventory`` or ``--kvgate-run`` nothing is done with them."""
+    """Add kvgate's options; without ``--inventory`` or ``--kvgate-run`` nothing is done."""
     group = parser.getgroup("kvgate", "kvgate: measure for a gate and judge it")
-    group.addoption("--inventory", metavar="FILE", help="the hosts: makes this an ordinary kvgate run")
+    group.addoption(
+        "--inventory", metavar="FILE", help="the hosts: makes this an ordinary kvgate run"
+    )
     group.addoption("--plan", metavar="FILE", help="the plan (default: the site's rehearsal)")
-    group.addoption("--force-gate", metavar="REASON", default="",
-                    help="open the gate for diagnosis; bars the run from acceptance")
+    group.addoption(
+        "--force-gate",
+        metavar="REASON",
+        default="",
+        help="open the gate for diagnosis; bars the run from acceptance",
+    )
     group.addoption("--kvgate-run", metavar="RUN", help="work on this run (set by `kvgate run`)")
-    group.addoption("--kvgate-gate", metavar="GATE", help="work for this gate (set by `kvgate run`)")
+    group.addoption(
+        "--kvgate-gate", metavar="GATE", help="work for this gate (set by `kvgate run`)"
+    )
     group.addoption("--progress-fd", metavar="N", type=int, help="where progress goes (ditto)")
     group.addoption("--alive-fd", metavar="N", type=int, help="closes when `kvgate run` is gone")
 

@@ -15,10 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from kvgate.engine import soak
+from kvgate.engine.direct import Direct
 from kvgate.engine.gate import GateSession
 from kvgate.engine.progress import Progress
-from kvgate.engine.supervise import Direct
 from kvgate.engine.workspace import Workspace
 from kvgate.errors import GateClosedError, KvgateError, NotRunError, RepairError
 from kvgate.suite.bench import Bench
@@ -58,7 +57,7 @@ class KvgatePlugin:
         """Refuse tests that settle nothing: what they measured would be judged by nobody."""
         for item in items:
             if not criteria_of(item):
-                raise pytest.UsageError(f"{item.nodeid}: names no criterion; add @settles(\"G…\")")
+                raise pytest.UsageError(f'{item.nodeid}: names no criterion; add @settles("G…")')
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Make or open the run, and open the gate, once it is known which tests there are."""
@@ -86,7 +85,7 @@ class KvgatePlugin:
                 forced=self.config.getoption("--force-gate"),
             )
             run, gate = self.direct.run, self.direct.gate
-            soak.ensure(Path(run), gate, self.progress)
+            self.direct.soak(workspace, self.progress)
         self.session = GateSession(workspace, Path(run), gate, self.progress)
         self._bench = Bench(gate, self.session.setup, self.session.run, self.progress)
         self.session.begin(self._bench.witness)
@@ -94,9 +93,9 @@ class KvgatePlugin:
     # the tests
 
     @pytest.fixture(scope="session")
-    def bench(self) -> Iterator[Bench]:
-        """The inventory, connected and recording."""
-        yield self.open_bench
+    def bench(self) -> Bench:
+        """Return the inventory, connected and recording."""
+        return self.open_bench
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:

@@ -50,7 +50,8 @@ class CommandResult:
     def describe(self) -> str:
         """Return a sentence: the command, how it ended, and the first line of its complaint."""
         how = (
-            f"was ended after {self.elapsed_s:.1f} s by its deadline" if self.timed_out
+            f"was ended after {self.elapsed_s:.1f} s by its deadline"
+            if self.timed_out
             else f"exited {self.exit_status} after {self.elapsed_s:.1f} s"
             if self.exit_status is not None
             else f"ended after {self.elapsed_s:.1f} s without an exit status"

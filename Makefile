@@ -1,0 +1,32 @@
+# The two commands: `make run` rehearses all four gates on this machine, `make test` proves kvgate works.
+# Each makes .venv and installs what is missing; a second call starts at once.
+
+SHELL := /bin/sh
+BIN := .venv/bin
+READY := .venv/ready
+JOBS ?= 2
+
+.PHONY: run test lint bench setup clean help
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
+
+run: $(READY) ## rehearse G1 to G4 on this machine over real SSH (about 4 minutes)
+	@$(BIN)/kvgate rehearse
+
+test: $(READY) ## everything that proves kvgate works (under 10 minutes on 2 cores)
+	@$(BIN)/python -m pytest tests -n $(JOBS) --dist loadfile -q
+
+lint: $(READY) ## only the linters, types and layers
+	@$(BIN)/python -m pytest tests/unit/test_house.py -q
+
+bench: $(READY) ## benchmarks against peers, side by side (not part of `make test`)
+	@$(BIN)/python -m pytest tests/benchmarks -q -o norecursedirs= -p no:xdist --benchmark-columns=median,ops,rounds
+
+setup: $(READY) ## only install what is missing
+
+$(READY): pyproject.toml tools/setup.sh
+	@sh tools/setup.sh
+
+clean: ## remove the virtual environment and caches, never runs
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

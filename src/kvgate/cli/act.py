@@ -1,0 +1,91 @@
+"""Verbs that run gates: run, rehearse."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from kvgate.cli.live import LiveView, make_console
+from kvgate.cli.places import run_of, setup_of, workspace_of
+from kvgate.cli.show import show_result
+from kvgate.engine.check import refuse_unsound
+from kvgate.engine.start import create_run
+from kvgate.engine.supervise import Outcome, resume, run_gates
+from kvgate.engine.workspace import Setup, Workspace, frozen_setup
+from kvgate.errors import UsageError
+from kvgate.model.finding import RunResult
+from kvgate.report.write import write_reports
+from kvgate.store.reader import RunReader
+
+
+def run_verb(arguments: argparse.Namespace, command: list[str]) -> int:
+    """Run a plan, one gate of it, or go on with a run."""
+    if arguments.force_gate and not arguments.gate:
+        raise UsageError("--force-gate goes with --gate: it opens one gate for diagnosis")
+    if arguments.resume:
+        if arguments.gate or arguments.plan or arguments.inventory:
+            raise UsageError(
+                "--resume takes everything from the run: no --plan, --inventory, --gate"
+            )
+        path = run_of(arguments, arguments.resume)
+        workspace = Workspace.find(path.parent)
+        setup = frozen_setup(RunReader(path))
+        resume(path, "by the command line")
+        return _conclude(workspace, _watched(workspace, setup, path))
+    workspace, setup = setup_of(arguments)
+    refuse_unsound(workspace, setup)
+    gates = [entry.gate for entry in setup.plan.value.gates]
+    if arguments.gate:
+        gates = [setup.planned(arguments.gate).gate]
+    path = create_run(workspace, setup, gates=gates, command=command, forced=arguments.force_gate)
+    return _conclude(workspace, _watched(workspace, setup, path))
+
+
+def rehearse_verb(arguments: argparse.Namespace, command: list[str]) -> int:
+    """Rehearse all gates on this machine, reached by a private sshd on loopback."""
+    from kvgate.engine.rehearse import rehearsal
+
+    workspace = workspace_of(arguments)
+    console = make_console()
+    with rehearsal(workspace, Path(arguments.plan)) as (setup, remarks):
+        for remark in remarks:
+            console.print(remark, style="dim", markup=False)
+        if arguments.resume:
+            path = run_of(arguments, arguments.resume)
+            resume(path, "by the command line")
+        else:
+            refuse_unsound(workspace, setup)
+            gates = [entry.gate for entry in setup.plan.value.gates]
+            path = create_run(workspace, setup, gates=gates, command=command)
+        outcome = _watched(workspace, setup, path)
+    return _conclude(workspace, outcome)
+
+
+def _watched(workspace: Workspace, setup: Setup, path: Path) -> Outcome:
+    def render(run: Path, result: RunResult) -> None:
+        write_reports(run, result, templates=workspace.templates)
+
+    with LiveView(f"{setup.plan.value.title}: {path.name}", make_console()) as view:
+        return run_gates(workspace, setup, path, tell=view.tell, render=render)
+
+
+def _conclude(workspace: Workspace, outcome: Outcome) -> int:
+    """Print the verdict table and where the report lies; return the exit code."""
+    console = Console(highlight=False)
+    show_result(console, outcome.result)
+    console.print(
+        f"report: {workspace.name(outcome.run / 'report' / 'report.html')}",
+        markup=False,
+        soft_wrap=True,
+    )
+    if outcome.broke:
+        verb = "rehearse" if outcome.result.profile == "rehearsal" else "run"
+        print(
+            f"kvgate: the run broke off: {outcome.broke}\n"
+            f"  go on with: kvgate {verb} --resume {outcome.run.name}",
+            file=sys.stderr,
+        )
+    return outcome.exit_code

@@ -1,0 +1,232 @@
+"""The verbs and their options; each verb's help ends with an example."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Callable
+from typing import NoReturn
+
+Verb = Callable[[argparse.Namespace, list[str]], int]
+
+FORMATS = ("html", "md", "json", "junit")
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, but usage errors exit 64: argparse's 2 would look like a verdict."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong with the command line, and how to see what is right."""
+        self.exit(64, f"{self.prog}: {message}\n  hint: see `{self.prog} --help`\n")
+
+
+def _verb(module: str, name: str) -> Verb:
+    """Return a verb that imports its module when it is called."""
+
+    def call(arguments: argparse.Namespace, command: list[str]) -> int:
+        code: int = getattr(importlib.import_module(f"kvgate.cli.{module}"), name)(
+            arguments, command
+        )
+        return code
+
+    return call
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    parser = _Parser(
+        prog="kvgate",
+        description="Decide, gate by gate, whether a KV-cache storage tier may be accepted.",
+        epilog="Exit codes: 0 pass, 1 fail, 2 inconclusive or not run, 3 harness broke, 64 usage.",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    parser.add_argument(
+        "--workspace",
+        metavar="DIR",
+        default=".",
+        help="the folder with gates/, suites/, inventory/ (default: found upwards)",
+    )
+    verbs = parser.add_subparsers(
+        title="verbs", metavar="VERB", required=True, parser_class=_Parser
+    )
+    for add in (_check, _plan, _run, _rehearse, _draft, _hosts, _judge, _report, _seal, _verify):
+        add(verbs)
+    return parser
+
+
+class _Version(argparse.Action):
+    """Prints the version without importing anything at start-up."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:  # type: ignore[override]  # fewer names than argparse's, same call
+        """Print and exit."""
+        from kvgate import __version__
+
+        parser.exit(0, f"kvgate {__version__}\n")
+
+
+Adder = "argparse._SubParsersAction[_Parser]"
+
+
+def _add(verbs: Adder, name: str, text: str, example: str) -> argparse.ArgumentParser:  # type: ignore[valid-type]  # argparse's private type
+    added: argparse.ArgumentParser = verbs.add_parser(  # type: ignore[attr-defined]  # ditto
+        name,
+        help=text,
+        description=text[:1].upper() + text[1:] + ".",
+        epilog=f"example: {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return added
+
+
+def _inputs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--plan",
+        metavar="FILE",
+        help="what to do (default: the drafted rehearsal, else gates/plans/rehearsal.yaml)",
+    )
+    parser.add_argument(
+        "--inventory", metavar="FILE", help="the hosts (default: the one drafted for this machine)"
+    )
+
+
+def _check(verbs: Adder) -> None:  # type: ignore[valid-type]
+    parser = _add(
+        verbs,
+        "check",
+        "validate plan, inventory, gates and suites; touch no host (1: refused)",
+        "kvgate check --plan gates/plans/rehearsal.yaml --inventory inventory/site-a.yaml",
+    )
+    _inputs(parser)
+    parser.set_defaults(verb=_verb("prepare", "check_verb"))
+
+
+def _plan(verbs: Adder) -> None:  # type: ignore[valid-type]
+    parser = _add(
+        verbs,
+        "plan",
+        "print what a run would do: gates, tests, hosts, criteria, writes, time",
+        "kvgate plan --inventory inventory/site-a.yaml",
+    )
+    _inputs(parser)
+    parser.set_defaults(verb=_verb("prepare", "plan_verb"))
+
+
+def _run(verbs: Adder) -> None:  # type: ignore[valid-type]
+    parser = _add(
+        verbs,
+        "run",
+        "run a plan's gates in order, judge, seal and report",
+        "kvgate run --inventory inventory/site-a.yaml --gate G2",
+    )
+    _inputs(parser)
+    parser.add_argument(
+        "--gate", metavar="G", help="only this gate; opens if those before it were accepted"
+    )
+    parser.add_argument(
+        "--force-gate",
+        metavar="REASON",
+        default="",
+        help="open --gate for diagnosis; bars the run from acceptance",
+    )
+    parser.add_argument(
+        "--resume", metavar="RUN", help="go on with this run; repeats nothing finished"
+    )
+    parser.set_defaults(verb=_verb("act", "run_verb"))
+
+
+def _rehearse(verbs: Adder) -> None:  # type: ignore[valid-type]
+    parser = _add(
+        verbs,
+        "rehearse",
+        "rehearse G1 to G4 on this machine over real SSH (what `make run` does)",
+        "kvgate rehearse",
+    )
+    parser.add_argument(
+        "--plan",
+        metavar="FILE",
+        default="gates/plans/rehearsal.yaml",
+        help="the plan to rehearse (default: %(default)s)",
+    )
+    parser.add_argument("--resume", metavar="RUN", help="go on with this rehearsal")
+    parser.set_defaults(verb=_verb("act", "rehearse_verb"))
+
+
+def _draft(verbs: Adder) -> None:  # type: ignore[valid-type]
+    parser = _add(
+        verbs,
+        "draft",
+        "draft inventory and site plan of this machine, to be corrected by hand",
+        "kvgate draft && kvgate run --gate G1",
+    )
+    parser.add_argument(
+        "--plan",
+        metavar="FILE",
+        default="gates/plans/rehearsal.yaml",
+        help="the plan to scope for this machine (default: %(default)s)",
+    )
+    parser.set_defaults(verb=_verb("prepare", "draft_verb"))
+
+
+def _hosts(verbs: Adder) -> None:  # type: ignore[valid-type]
+    parser = _add(
+        verbs,
+        "hosts",
+        "ask every host, in parallel, whether it answers and has the tools (2: some don't)",
+        "kvgate hosts --inventory inventory/site-a.yaml",
+    )
+    _inputs(parser)
+    parser.set_defaults(verb=_verb("prepare", "hosts_verb"))
+
+
+def _of_run(
+    verbs: Adder, name: str, text: str, example: str, module: str
+) -> argparse.ArgumentParser:  # type: ignore[valid-type]
+    parser = _add(verbs, name, text, example)
+    parser.add_argument("run", metavar="RUN", help="the run's folder, or its name in runs/")
+    parser.set_defaults(verb=_verb(module, f"{name}_verb"))
+    return parser
+
+
+def _judge(verbs: Adder) -> None:  # type: ignore[valid-type]
+    parser = _of_run(
+        verbs,
+        "judge",
+        "judge a stored run again, without hardware",
+        "kvgate judge runs/20260512T081500Z-rehearsal-1a2b --gates gates",
+        "review",
+    )
+    parser.add_argument(
+        "--gates", metavar="DIR", help="judge by these gate files instead of the run's own"
+    )
+
+
+def _report(verbs: Adder) -> None:  # type: ignore[valid-type]
+    parser = _of_run(
+        verbs, "report", "write a run's report", "kvgate report RUN --format html,junit", "review"
+    )
+    parser.add_argument(
+        "--format",
+        metavar="F,…",
+        default=",".join(FORMATS),
+        help="of html, md, json, junit (default: all)",
+    )
+
+
+def _seal(verbs: Adder) -> None:  # type: ignore[valid-type]
+    _of_run(
+        verbs,
+        "seal",
+        "seal a run, or what was added to it since its last seal",
+        "kvgate seal RUN",
+        "review",
+    )
+
+
+def _verify(verbs: Adder) -> None:  # type: ignore[valid-type]
+    _of_run(
+        verbs,
+        "verify",
+        "name every altered, missing or added piece of a sealed run (1: any)",
+        "kvgate verify RUN",
+        "review",
+    )

@@ -1,0 +1,40 @@
+"""From what the command line says to the workspace, the files and the run that are meant."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from kvgate.engine.workspace import Setup, Workspace, default_inventory, default_plan, load_setup
+from kvgate.errors import UsageError
+from kvgate.spec.load import nearest
+
+
+def workspace_of(arguments: argparse.Namespace) -> Workspace:
+    """Return the workspace that is meant; raises UsageError."""
+    return Workspace.find(Path(arguments.workspace))
+
+
+def setup_of(arguments: argparse.Namespace) -> tuple[Workspace, Setup]:
+    """Return the workspace and the loaded plan, inventory and gates; raises SpecError."""
+    workspace = workspace_of(arguments)
+    plan = Path(arguments.plan) if arguments.plan else default_plan(workspace)
+    inventory = Path(arguments.inventory) if arguments.inventory else default_inventory(workspace)
+    return workspace, load_setup(workspace, plan, inventory)
+
+
+def run_of(arguments: argparse.Namespace, named: str) -> Path:
+    """Return a run's folder, given as a path or by its name in runs/; raises UsageError."""
+    path = Path(named)
+    if (path / "manifest.json").is_file():
+        return path.resolve()
+    runs: list[str] = []
+    if path.name == named.rstrip("/"):
+        folder = workspace_of(arguments).runs
+        if (folder / named / "manifest.json").is_file():
+            return folder / path.name
+        runs = [each.name for each in folder.iterdir()] if folder.is_dir() else []
+    raise UsageError(
+        f"'{named}' is no run (a folder with a manifest.json)"
+        f"{nearest(path.name, runs) if runs else ''}"
+    )

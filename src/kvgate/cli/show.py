@@ -1,0 +1,116 @@
+"""Tables and lines for the terminal; text from hosts is made harmless first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kvgate.engine.hosts import HostReport
+from kvgate.engine.outline import Outline
+from kvgate.model.finding import GateResult, RunResult
+from kvgate.model.verdict import Verdict
+
+VERDICT_STYLE = {
+    "pass": "green",
+    "fail": "bold red",
+    "inconclusive": "yellow",
+    "not_run": "yellow",
+    "accepted": "green",
+    "rejected": "bold red",
+    "running": "cyan",
+}
+_MARK = {"pass": "✓", "fail": "✗", "inconclusive": "?", "not_run": "–"}
+
+
+def plain(text: str) -> str:
+    """Return `text` without what could steer a terminal: control and bidi characters are shown."""
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
+    )
+
+
+def verdict_text(verdict: Verdict, *, marginal: bool = False) -> Text:
+    """Return a verdict as symbol and word, coloured where there is colour."""
+    word = str(verdict)
+    tail = " (marginal)" if marginal else ""
+    return Text(f"{_MARK[word]} {word}{tail}", style=VERDICT_STYLE[word])
+
+
+def show_result(console: Console, result: RunResult) -> None:
+    """Print the verdict table: a row a gate, then every criterion that doesn't pass."""
+    table = Table(title=f"{result.run}   profile {result.profile}", title_justify="left")
+    for name in ("gate", "verdict", "criteria", "disposition", "because"):
+        table.add_column(name, overflow="fold")
+    for gate in result.gates:
+        table.add_row(
+            gate.gate,
+            verdict_text(gate.verdict),
+            _counts(gate),
+            Text(str(gate.disposition or "")),
+            Text(plain(gate.because)),
+        )
+    table.add_section()
+    table.add_row("run", verdict_text(result.verdict), "", "", "")
+    console.print(table)
+    show_open(console, result)
+
+
+def _counts(gate: GateResult) -> str:
+    passed = sum(finding.verdict is Verdict.PASS for finding in gate.findings)
+    out = f", {len(gate.scoped_out)} scoped out" if gate.scoped_out else ""
+    return f"{passed} of {len(gate.findings)} pass{out}"
+
+
+def show_open(console: Console, result: RunResult) -> None:
+    """Print what did not pass: where, by how much, what to do next."""
+    for gate in result.gates:
+        for finding in gate.findings:
+            if finding.verdict is Verdict.PASS:
+                continue
+            line = Text.assemble(
+                (f"{_MARK[finding.verdict]} {finding.criterion} ", VERDICT_STYLE[finding.verdict]),
+                plain(finding.because),
+            )
+            console.print(line)
+            if finding.hint:
+                console.print(
+                    Text(
+                        "    next: " + plain(finding.hint).replace("\n", "\n          "),
+                        style="dim",
+                    )
+                )
+
+
+def show_hosts(console: Console, reports: Sequence[HostReport]) -> None:
+    """Print a row a host: reachable, system, tools present, tools missing and their packages."""
+    table = Table()
+    for name in ("host", "roles", "state", "system", "clock", "tools", "missing"):
+        table.add_column(name, overflow="fold")
+    for report in reports:
+        table.add_row(*(Text(plain(cell)) for cell in report.row()))
+    console.print(table)
+    for report in reports:
+        if not report.ok:
+            console.print(Text(plain(f"✗ {report.problem()}"), style="red"))
+
+
+def show_outline(console: Console, outline: Outline) -> None:
+    """Print what a run would do."""
+    console.print(Text(plain(outline.title), style="bold"))
+    for line in outline.head:
+        console.print(Text("  " + plain(line)))
+    for gate in outline.gates:
+        console.print(Text(plain(f"\n{gate.title}"), style="bold"))
+        console.print(Text(plain(f"  {gate.summary}")))
+        table = Table(box=None, padding=(0, 1), show_edge=False)
+        for name in ("criterion", "what must hold", "limit", "on", "measured by"):
+            table.add_column(name, overflow="fold")
+        for row in gate.criteria:
+            table.add_row(*(Text(plain(cell)) for cell in row))
+        console.print(table)
+        for line in gate.scoped_out:
+            console.print(Text(plain(f"  scoped out: {line}"), style="dim"))
+    console.print(Text(plain("\n" + outline.foot), style="bold"))

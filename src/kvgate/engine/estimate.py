@@ -1,0 +1,66 @@
+"""What a gate will cost, before it starts: time and bytes written. Estimates, and shown as such."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from kvgate.serving.config import MODELS
+from kvgate.spec.plan import Plan
+from kvgate.spec.workload import KvWorkload, SoakWorkload
+from kvgate.workloads import fio
+
+_PREFILL_TOK_S = 900.0  # the embedded engine's prefill on one core of a 2-core VM, measured
+_ENGINE_START_S = 2.0  # to start and stop the embedded engine once, measured there too
+_FACTS_S = 5.0  # asking hosts for facts in parallel, measured
+_MODEL = "tiny"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Cost:
+    """Estimated seconds and bytes written, of a gate or of several."""
+
+    seconds: float
+    bytes_written: int
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.seconds + other.seconds, self.bytes_written + other.bytes_written)
+
+    def __str__(self) -> str:
+        minutes, seconds = divmod(round(self.seconds), 60)
+        time = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+        return f"about {time}, about {self.bytes_written / 10**9:.2f} GB written"
+
+
+def cost_of(plan: Plan, gate: str) -> Cost:
+    """Return what `gate` costs by the plan's workloads."""
+    loads = plan.workloads
+    if gate == "G2" and loads.fio:
+        found = fio.estimate(loads.fio)
+        return Cost(found.seconds, found.bytes_written)
+    if gate == "G3" and loads.kv:
+        return _kv(loads.kv)
+    if gate == "G4" and loads.soak:
+        return _soak(loads.soak)
+    return Cost(_FACTS_S, 0)
+
+
+def _kv(load: KvWorkload) -> Cost:
+    """Return G3's cost: every session stored once, then restored or computed in every block."""
+    prefill_s = load.sessions * load.prompt_tokens / _PREFILL_TOK_S
+    blocks = load.rounds * len(load.concurrency)
+    computing = ("recompute" in load.arms) * blocks * prefill_s + prefill_s
+    starts = (blocks * len(load.arms) + 1) * _ENGINE_START_S
+    return Cost(computing + starts, load.sessions * _session_bytes(load.prompt_tokens))
+
+
+def _session_bytes(tokens: int) -> int:
+    model = MODELS[_MODEL]
+    return -(-tokens // model.block) * model.block_bytes
+
+
+def _soak(load: SoakWorkload) -> Cost:
+    """Return G4's cost: its duration, one fio file, and what its mix writes at most a window."""
+    seconds = load.duration.to("s")
+    file_bytes = int(load.fio_size.to("B"))
+    windows = -(-seconds // load.window.to("s"))
+    return Cost(seconds + _ENGINE_START_S + _FACTS_S, int(file_bytes * (1 + windows)))

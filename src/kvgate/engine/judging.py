@@ -1,0 +1,71 @@
+"""Judges what is stored: a gate after its tests, a whole run at its end or years later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from kvgate.engine.workspace import Setup, frozen_setup
+from kvgate.judge.gate import judge_gate, judge_run
+from kvgate.model.finding import GateResult, RunResult
+from kvgate.store.reader import RunReader
+from kvgate.store.run import RunWriter
+
+
+def judge_gate_of(reader: RunReader, setup: Setup, gate: str) -> GateResult:
+    """Return the verdict on one gate from what the run holds so far."""
+    return judge_gate(
+        setup.gates[gate].value,
+        profile=setup.plan.value.profile,
+        inventory=setup.inventory.value,
+        expected=setup.expected,
+        taken=reader.measurements(),
+        attempts=reader.attempts(),
+        scoped_out=setup.plan.value.scoped_out(),
+        forced=forced(reader).get(gate, ""),
+    )
+
+
+def judge_stored(path: Path, *, gates: Path | None = None) -> RunResult:
+    """Return the verdict on a stored run, by its own frozen gates or by those in `gates`.
+
+    Needs no hardware; the same run and gates give the same result, byte for byte.
+    """
+    reader = RunReader(path)
+    setup = frozen_setup(reader, gates)
+    return judge_run(
+        [setup.gates[str(gate)].value for gate in reader.manifest["gates"]],
+        run=str(reader.manifest["run"]),
+        profile=setup.plan.value.profile,
+        inventory=setup.inventory.value,
+        expected=setup.expected,
+        taken=reader.measurements(),
+        attempts=reader.attempts(),
+        scoped_out=setup.plan.value.scoped_out(),
+        forced=forced(reader),
+        criteria_digest=setup.criteria_digest(),
+        journal_digest=reader.journal_digest(),
+    )
+
+
+def journal(run: RunWriter, result: GateResult) -> None:
+    """Write a gate's verdict, disposition and findings in short to the journal."""
+    run.event(
+        "gate_judged",
+        gate=result.gate,
+        verdict=str(result.verdict),
+        disposition=str(result.disposition) if result.disposition else "",
+        because=result.because,
+        findings={finding.criterion: str(finding.verdict) for finding in result.findings},
+    )
+
+
+def forced(reader: RunReader) -> dict[str, str]:
+    """Return gate → the reason it was forced open with."""
+    return {str(e.fields["gate"]): str(e.fields["reason"]) for e in reader.events("forced")}
+
+
+def verdicts(reader: RunReader) -> Iterator[tuple[str, str, str]]:
+    """Yield (gate, verdict, disposition) of every gate judged in the run so far."""
+    for event in reader.events("gate_judged"):
+        yield tuple(str(event.fields[key]) for key in ("gate", "verdict", "disposition"))  # type: ignore[misc]  # three keys

@@ -1,0 +1,134 @@
+"""What a run would do, said before it does anything: gates, tests, hosts, criteria, cost."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from kvgate.engine.estimate import Cost, cost_of
+from kvgate.engine.suitefiles import SuiteTest, tests_in
+from kvgate.engine.workspace import Setup, Workspace
+from kvgate.model.record import ALL_HOSTS
+from kvgate.spec.expect import Requirement, coverage
+from kvgate.spec.gate import Criterion, Gate
+from kvgate.spec.plan import PlannedGate
+
+_NAMED = 4  # hosts or items that a cell names before "and N more"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GateOutline:
+    """One gate of the plan: what it asks, its tests, and a row for each judged criterion."""
+
+    title: str
+    summary: str
+    criteria: tuple[tuple[str, str, str, str, str], ...]  # id, text, limit, hosts, tests
+    scoped_out: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outline:
+    """The whole plan as text blocks."""
+
+    title: str
+    head: tuple[str, ...]
+    gates: tuple[GateOutline, ...]
+    foot: str
+
+
+def outline(workspace: Workspace, setup: Setup) -> Outline:
+    """Return what a run of `setup` would do; raises SpecError if a suite can't be read."""
+    plan, inventory = setup.plan.value, setup.inventory.value
+    known = [entry for entry in plan.gates if entry.gate in setup.gates]
+    costs = [cost_of(plan, setup.gates[entry.gate].value.gate) for entry in known]
+    devices = [
+        f"{host.name}: {disk.id}"
+        for host in inventory.hosts.values()
+        for disk in host.declared.disks
+        if disk.destructive
+    ]
+    head = (
+        f"profile {plan.profile}"
+        + (": a rehearsal, never an acceptance" if plan.rehearsal else ""),
+        f"inventory {inventory.inventory}: "
+        + _some(
+            tuple(f"{host.name} ({', '.join(host.roles)})" for host in inventory.hosts.values())
+        ),
+        "destructive devices: "
+        + (
+            _some(tuple(devices))
+            if devices
+            else "none declared; only files in the hosts' scratch folders"
+        ),
+    )
+    gates = tuple(
+        _gate(workspace, setup, entry, cost) for entry, cost in zip(known, costs, strict=True)
+    )
+    total = sum(costs, start=Cost(0.0, 0))
+    return Outline(f"{plan.title} ({setup.plan.files[0].name})", head, gates, f"in all: {total}")
+
+
+def _gate(workspace: Workspace, setup: Setup, entry: PlannedGate, cost: Cost) -> GateOutline:
+    gate = setup.gates[entry.gate].value
+    tests = tests_in(workspace.root / entry.suite, name=entry.suite)
+    out = setup.plan.value.scoped_out()
+    rows = tuple(
+        (c.id, c.text, _limit(setup, c), _covered(setup, c), _tests(tests, c.id))
+        for c in gate.criteria
+        if c.id not in out
+    )
+    opens = f"opens on {', '.join(gate.entry)}" if gate.entry else "opens at once"
+    return GateOutline(
+        title=f"{gate.gate}  {gate.title}: {gate.question}",
+        summary=f"{opens}; {len(tests)} tests in {entry.suite}; {cost}; "
+        f"given up after {entry.give_up_after}",
+        criteria=rows,
+        scoped_out=_left_out(gate, out),
+    )
+
+
+def _left_out(gate: Gate, out: dict[str, str]) -> tuple[str, ...]:
+    return tuple(f"{c.id} {c.text}: {out[c.id]}" for c in gate.criteria if c.id in out)
+
+
+def _limit(setup: Setup, criterion: Criterion) -> str:
+    limit = criterion.limits.get(setup.plan.value.profile)
+    if limit is None:
+        return f"none for profile {setup.plan.value.profile}"
+    if not limit.matches_inventory:
+        return str(limit)
+    wanted = sorted({str(requirement) for key, requirement in _expected(setup, criterion)})
+    return f"{limit}: {_some(tuple(wanted))}"
+
+
+def _expected(setup: Setup, criterion: Criterion) -> list[tuple[tuple[str, str, str], Requirement]]:
+    covered = coverage(criterion, setup.inventory.value, setup.expected)
+    return [
+        (key, requirement)
+        for key, requirement in setup.expected.items()
+        if key[1] == criterion.measure and key[0] in covered
+    ]
+
+
+def _covered(setup: Setup, criterion: Criterion) -> str:
+    covered = coverage(criterion, setup.inventory.value, setup.expected)
+    if not covered:
+        return "nothing declared"
+    names = (
+        "all hosts together"
+        if host == ALL_HOSTS
+        else f"{host}: {_some(items)}"
+        if items != ("",)
+        else host
+        for host, items in covered.items()
+    )
+    return _some(tuple(names))
+
+
+def _tests(tests: tuple[SuiteTest, ...], criterion: str) -> str:
+    names = tuple(test.name.removeprefix("test_") for test in tests if criterion in test.settles)
+    return ", ".join(names) or "no test"
+
+
+def _some(names: tuple[str, ...]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
