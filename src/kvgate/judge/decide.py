@@ -30,21 +30,24 @@ Place = tuple[str, str]
 """A host and an item on it."""
 
 
+_GRAVITY = list(Verdict)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Judged:
     """One measurement held against the limit."""
 
     check: Check
     taken: Measurement
+    order: tuple[object, ...]  # the worst first, then by content: the order taken can't matter
 
-    @property
-    def order(self) -> tuple[object, ...]:
-        """Sort the worst first, and the rest by content, so that order can't matter."""
-        grave = -list(Verdict).index(self.check.verdict)
-        where = (self.taken.host, self.taken.item, self.taken.evidence)
-        labels = tuple(sorted(self.taken.labels.items()))
-        when = self.taken.taken_at.isoformat()
-        return (grave, -self.check.off, self.check.shown, self.check.because, *where, labels, when)
+    @classmethod
+    def of(cls, check: Check, taken: Measurement) -> _Judged:
+        """Return `taken` as judged by `check`, with its place in the order."""
+        grave = -_GRAVITY.index(check.verdict)
+        labels = tuple(sorted(taken.labels.items()))
+        what = (check.shown, check.because, taken.host, taken.item, taken.evidence, labels)
+        return cls(check, taken, (grave, -check.off, *what, taken.taken_at.isoformat()))
 
 
 def decide(
@@ -112,7 +115,7 @@ def _held(
     criterion: Criterion, limit: Limit, expected: Expectations, taken: Sequence[Measurement]
 ) -> list[_Judged]:
     """Return a place's measurements against the limit, the worst first."""
-    judged = [_Judged(_check(criterion, limit, expected, each), each) for each in taken]
+    judged = [_Judged.of(_check(criterion, limit, expected, each), each) for each in taken]
     return sorted(judged, key=lambda each: each.order)
 
 

@@ -83,24 +83,30 @@ def _between(
     wrong = _incomparable(value, [bound for bound, _, _ in bounds])
     if wrong or not isinstance(value, Quantity):
         return Check(Verdict.INCONCLUSIVE, show(value), wrong)
-    beyond = [(_relative((value.base - bound.base) * sign, bound), bound, word)
-              for bound, sign, word in bounds]
-    off, bound, word = max(beyond, key=lambda each: each[0])
+    mine = value.base
+    beyond = [_relative((mine - bound.base) * sign, bound) for bound, sign, _ in bounds]
+    off = max(beyond)
+    bound, _, word = bounds[beyond.index(off)]
     if off > 0:
-        named = f" {bound}" if low is not None and high is not None else ""
-        by = f"{percent(off)} {word}{named}" if bound.base else f"{word} the limit of {bound}"
+        named = f" {bound}" if len(bounds) > 1 else ""
+        by = f"{percent(off)} {word}{named}" if bound.number else f"{word} the limit of {bound}"
         return Check(Verdict.FAIL, _shown_beside(value, bound), by, off)
-    close = marginal > 0 and any(each.base and -share <= marginal for share, each, _ in beyond)
+    close = marginal > 0 and any(
+        each.number and -share <= marginal
+        for share, (each, _, _) in zip(beyond, bounds, strict=True)
+    )
     return Check(Verdict.PASS, _shown_beside(value, bound), "", off, close)
 
 
 def _relative(distance: Fraction, bound: Quantity) -> Fraction:
-    return distance / abs(bound.base) if bound.base else distance
+    return distance / abs(bound.base) if bound.number else distance
 
 
 def _shown_beside(value: Quantity, bound: Quantity) -> str:
     """Return the value shortened, but never so that it seems to lie on or across the bound."""
     short = Quantity(_SHORT.plus(value.number), value.unit)
+    if short.number == value.number:
+        return str(short)
     side, shown_side = (_sign(each.base - bound.base) for each in (value, short))
     return str(short if side == shown_side else value)
 
