@@ -1,0 +1,103 @@
+"""Reading a run, finished or being written: only what counts comes out, checked as it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kvgate.errors import DamagedRunError
+from kvgate.model.finding import Attempt
+from kvgate.model.record import Evidence, EvidenceRef, Measurement
+from kvgate.store import manifest
+from kvgate.store.canonical import parse
+from kvgate.store.chain import Walk
+from kvgate.store.codec import measurement_of
+from kvgate.store.evidence import PackReader
+from kvgate.store.journal import Journal
+from kvgate.store.layout import EVIDENCE, MEASUREMENTS, TELEMETRY, is_sealed
+from kvgate.store.ledger import Event
+
+__all__ = ["Event", "RunReader"]
+
+
+class RunReader:
+    """The run in folder `path`, for reading only: no lock, and a torn last line is no error.
+
+    Every method reads the files anew, so a run being written shows what was added meanwhile.
+    Raises StoreError where it is no run of a known format, DamagedRunError (naming the record)
+    where something is not as it was written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.manifest: dict[str, Any]
+        self.manifest, self._digest = manifest.read(path)
+        self._evidence = PackReader(path / EVIDENCE)
+
+    def events(self, *kinds: str) -> Iterator[Event]:
+        """Yield the journal's events in order; with `kinds` only those."""
+        for event in Journal(self.path, self._digest):
+            if not kinds or event.kind in kinds:
+                yield event
+
+    def measurements(self) -> tuple[Measurement, ...]:
+        """Return the committed measurements in order: of finished blocks, and synced ones outside.
+
+        What a discarded or unfinished block measured never comes out.
+        """
+        ledger = Journal(self.path, self._digest).read()
+        point = ledger.stored.measurements
+        found = []
+        walk = Walk(self.path / MEASUREMENTS, self._digest, upto=point.count)
+        for line in walk:
+            try:
+                record = parse(line.body)
+                if ledger.counts(record["begin"]):
+                    found.append(measurement_of(record["measurement"]))
+            except (ValueError, KeyError, TypeError) as err:
+                raise DamagedRunError(f"{walk.path}: record {line.number}: {err!r}") from err
+        if (walk.count, walk.head) != (point.count, point.chain):
+            raise DamagedRunError(f"{walk.path}: has {walk.count} records where the journal binds "
+                                  f"{point.count}, or others than it binds")
+        return tuple(found)
+
+    def evidence(self, ref: EvidenceRef) -> Evidence:
+        """Return the piece of evidence `ref`, checked against its SHA-256."""
+        return self._evidence[ref]
+
+    def telemetry(self) -> Iterator[dict[str, Any]]:
+        """Yield the telemetry samples in order."""
+        walk = Walk(self.path / TELEMETRY, self._digest)
+        for line in walk:
+            try:
+                yield parse(line.body)["sample"]
+            except (ValueError, KeyError, TypeError) as err:
+                raise DamagedRunError(f"{walk.path}: record {line.number}: {err!r}") from err
+
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Return the last attempt at each criterion, ordered by the criterion's id."""
+        last = {}
+        for event in self.events("attempt"):
+            try:
+                last[event.fields["criterion"]] = Attempt(
+                    criterion=event.fields["criterion"], outcome=event.fields["outcome"],
+                    reasons=tuple(event.fields["reasons"]), test=event.fields["test"],
+                )
+            except (KeyError, TypeError) as err:
+                raise DamagedRunError(f"{self.path}: journal record {event.seq}: {err!r}") from err
+        return tuple(last[criterion] for criterion in sorted(last))
+
+    def input(self, name: str) -> bytes:
+        """Return the frozen input `name`, checked against the manifest."""
+        return manifest.read_input(self.path, self.manifest, name)
+
+    def journal_digest(self) -> str:
+        """Return the head of the journal's chain: it stands for every record up to now."""
+        journal = Journal(self.path, self._digest)
+        journal.read()
+        return journal.walk.head
+
+    def sealed(self) -> bool:
+        """Tell whether the run has been sealed."""
+        return is_sealed(self.path)
