@@ -5,17 +5,26 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from kvgate.serving.config import ModelConfig
 from kvgate.serving.metrics import Metrics
 from kvgate.serving.protocol import (
-    ApiError, CompletionRequest, Replies, error_body, event, parse_request, usage,
+    ApiError,
+    CompletionRequest,
+    Replies,
+    error_body,
+    event,
+    parse_request,
+    usage,
 )
-from kvgate.serving.config import ModelConfig
 from kvgate.serving.scheduler import Scheduler
 from kvgate.serving.sequence import Generation, Step
 from kvgate.serving.tokens import Detokenizer
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 BODY_CAP_BYTES = 16 * 2**20
 """The most a request may hold; 50,000 token ids are some 350 kB."""
@@ -67,7 +76,7 @@ class Api:
         steps: asyncio.Queue[Step] = asyncio.Queue()
         generation = Generation(
             asked.prompt, asked.max_tokens,
-            lambda step: loop.call_soon_threadsafe(steps.put_nowait, step),
+            lambda step: _hand_over(loop, steps, step),
         )
         replies = Replies(f"cmpl-{uuid.uuid4().hex}", self._model, int(time.time()))
         self._scheduler.submit(generation)
@@ -82,9 +91,7 @@ class Api:
         self, request: web.Request, asked: CompletionRequest, generation: Generation,
         steps: asyncio.Queue[Step], replies: Replies,
     ) -> web.StreamResponse:
-        response = web.StreamResponse(
-            headers={"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
-        )
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         text = Detokenizer()
         step = None
@@ -123,7 +130,9 @@ class Api:
         self, asked: CompletionRequest, generation: Generation,
         steps: asyncio.Queue[Step], replies: Replies,
     ) -> web.Response:
-        text, parts, tokens = Detokenizer(), [], []
+        text = Detokenizer()
+        parts: list[str] = []
+        tokens: list[int] = []
         while len(tokens) < asked.max_tokens:
             step = await steps.get()
             if step.error:
@@ -139,8 +148,15 @@ class Api:
         return web.json_response(answer)
 
 
+def _hand_over(
+    loop: asyncio.AbstractEventLoop, steps: asyncio.Queue[Step], step: Step
+) -> None:
+    """Bring a step from a computing thread to the event loop."""
+    loop.call_soon_threadsafe(steps.put_nowait, step)
+
+
 @web.middleware
-async def _errors_as_objects(request: web.Request, handler: web.Handler) -> web.StreamResponse:
+async def _errors_as_objects(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Answer every error, aiohttp's own included, with an OpenAI error object."""
     try:
         return await handler(request)

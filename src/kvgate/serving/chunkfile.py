@@ -44,7 +44,9 @@ def header(fingerprint: str, key: str, shape: Sequence[int], payload: bytes | me
     return page.ljust(PAGE_BYTES, b"\0")
 
 
-def check(page: bytes, payload: bytes | memoryview, *, fingerprint: str, key: str, shape: Sequence[int]) -> None:
+def check(
+    page: bytes, payload: bytes | memoryview, *, fingerprint: str, key: str, shape: Sequence[int]
+) -> None:
     """Raise ParseError unless `page` and `payload` are whole and the chunk that was asked for."""
     line, newline, rest = page.partition(b"\n")
     if not newline or rest[:65] != hashlib.sha256(line).hexdigest().encode() + b"\n":

@@ -70,12 +70,13 @@ class Decoder:
         if not want_logits:
             return None
         logits: Array = np.matmul(_norm(hidden), self.weights.head)
-        return logits[last - 1]
+        chosen: Array = logits[last - 1]
+        return chosen
 
     def _attend(
         self, cache: Cache, layer: Layer, index: int, hidden: Array, start: int, last: int
     ) -> Array:
-        """Return attention's output for all rows; writes K and V of rows ``start % rows .. last``."""
+        """Return attention for all rows; writes K and V of rows ``start % rows .. last``."""
         config = self.config
         rows, heads, kv_heads, dim = config.rows, config.heads, config.kv_heads, config.head_dim
         chunk = start // rows
@@ -93,11 +94,12 @@ class Decoder:
         queries *= self._scale
         mixed = self._mix(cache.kv[: block + 1, index], queries, self._masks[offset // rows])
         mixed = mixed.reshape(kv_heads, rows, config.group, dim).transpose(1, 0, 2, 3)
-        return np.matmul(np.ascontiguousarray(mixed).reshape(rows, heads * dim), layer.out)
+        out: Array = np.matmul(np.ascontiguousarray(mixed).reshape(rows, heads * dim), layer.out)
+        return out
 
     @staticmethod
     def _mix(kv: Array, queries: Array, mask: Array) -> Array:
-        """Return softmax(queries · K) · V over blocks: one GEMM a block and head, added in order."""
+        """Return softmax(queries · K) · V: one GEMM a block and head, added up in order."""
         scores = np.matmul(queries, kv[:, 0].swapaxes(-1, -2))
         scores[-1] += mask
         scores -= scores.max(axis=(0, 3), keepdims=True)
@@ -131,7 +133,8 @@ def _mlp(layer: Layer, hidden: Array) -> Array:
     both = np.matmul(hidden, layer.gate_up)
     gate, up = np.split(both, 2, axis=1)
     swish = gate / (np.float32(1) + np.exp(-gate))
-    return np.matmul(swish * up, layer.down)
+    down: Array = np.matmul(swish * up, layer.down)
+    return down
 
 
 def _rope(config: ModelConfig) -> tuple[Array, Array]:

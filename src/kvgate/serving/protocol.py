@@ -78,8 +78,10 @@ def _refused(message: str) -> ApiError:
 
 def _greedy_only(fields: dict[str, Any]) -> None:
     """Refuse what would change the answer and is not served here, rather than ignore it."""
-    only = {"temperature": (None, 0), "n": (None, 1), "best_of": (None, 1), "echo": (None, False),
-            "logprobs": (None,), "stop": (None, []), "suffix": (None, "")}
+    only: dict[str, tuple[object, ...]] = {
+        "temperature": (None, 0), "n": (None, 1), "best_of": (None, 1), "echo": (None, False),
+        "logprobs": (None,), "stop": (None, []), "suffix": (None, ""),
+    }
     for name, allowed in only.items():
         if fields.get(name) not in allowed:
             raise _refused(f"{name} = {fields[name]!r}: this engine decodes greedily, one answer, "

@@ -61,7 +61,8 @@ class Tier:
         Chunk i counts only if all before it do; blocks from the first damaged one on are zero.
         """
         there = list(itertools.takewhile(lambda key: self.path(key).exists(), keys))
-        whole = list(self._readers.map(lambda job: self._read(*job, cache), enumerate(there)))
+        jobs = (range(len(there)), there, itertools.repeat(cache))
+        whole = list(self._readers.map(self._read, *jobs))
         used = whole.index(False) if False in whole else len(whole)
         cache.kv[used : len(there)] = 0
         self._metrics.add("kvgate:tier_chunks_hit_total", used)

@@ -51,7 +51,7 @@ class Weights:
 
 
 def uniform(seed: int, stream: int, shape: tuple[int, int], half_width: float) -> Array:
-    """Return floats uniform in ±`half_width`: the upper 24 bits of each 32-bit half of the raw words.
+    """Return floats uniform in ±`half_width`, each from the upper 24 of 32 raw bits.
 
     Every step is an exact or correctly rounded float32 operation, hence the same everywhere.
     """

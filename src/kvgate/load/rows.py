@@ -1,0 +1,174 @@
+"""What a load run produces: one row a request, whatever became of it; and figures from rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import json
+from collections.abc import Callable
+
+from kvgate.judge.percentile import least_sample, percentile
+from kvgate.model.quantity import Quantity
+from kvgate.model.record import Evidence, Reading
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request to send: a prompt (token ids, or a text) and the exact length of its answer."""
+
+    session: str
+    prompt: tuple[int, ...] | str
+    output_tokens: int
+
+
+class Failure(enum.StrEnum):
+    """What kept a request from counting."""
+
+    CONNECTION = "connection"  # refused, reset, no route
+    TIMEOUT = "timeout"
+    HTTP = "http"  # another status than 200, or no event stream
+    PROTOCOL = "protocol"  # the stream is not what OpenAI's protocol says
+    ENGINE = "engine"  # the engine reported an error in the stream
+    TRUNCATED = "truncated"  # the stream ended before its end mark
+    COUNT = "count"  # another number of tokens than was asked for, or none reported
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One request and what came of it; times are seconds after its sending, monotonic.
+
+    ``sent_s`` counts from the start of the load. ``failure`` None: the answer was whole.
+    What the endpoint did not say is None, never 0.
+    """
+
+    session: str
+    sent_at: datetime.datetime  # UTC
+    sent_s: float
+    ttft_s: float | None
+    token_times_s: tuple[float, ...]  # arrival of each event that carried tokens
+    end_s: float
+    asked_tokens: int
+    prompt_tokens: int | None
+    output_tokens: int | None
+    cached_tokens: int | None
+    output_sha256: str | None  # over the token ids, or the text where ids were not given
+    logits_sha256: str | None
+    failure: Failure | None = None
+    error: str = ""
+
+    @property
+    def output_digest(self) -> str | None:
+        """Return what two arms' answers are compared by: tokens and, where known, logits."""
+        if self.failure is not None or self.output_sha256 is None:
+            return None
+        return f"{self.output_sha256}/{self.logits_sha256 or 'no-logits'}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LoadResult:
+    """A load run: its rows in order of ending, how long it took, and the client's own lag."""
+
+    base_url: str
+    model: str
+    concurrency: int
+    started_at: datetime.datetime  # UTC
+    elapsed_s: float
+    lag_max_s: float  # the longest the client's event loop was late
+    rows: tuple[Row, ...]
+
+    @property
+    def good(self) -> tuple[Row, ...]:
+        """Return the rows of whole answers."""
+        return tuple(row for row in self.rows if row.failure is None)
+
+    @property
+    def failed(self) -> tuple[Row, ...]:
+        """Return the rows of requests that came to nothing."""
+        return tuple(row for row in self.rows if row.failure is not None)
+
+
+def as_readings(result: LoadResult, *, prefix: str = "g3") -> tuple[Reading, ...]:
+    """Return the figures of a load run, in s and tok/s.
+
+    ``ttft`` and ``tpot`` are medians, ``ttft_p90`` and so on stand beside them where the sample
+    can carry them (`judge.percentile`: 10 values for p90, 100 for p99). Where a request failed
+    there is no percentile (survivors are no sample of all), and the reading says so; throughput
+    counts the tokens of whole answers over the whole time.
+    """
+    readings = [
+        _count(f"{prefix}.requests", len(result.rows)),
+        _count(f"{prefix}.request_errors", len(result.failed)),
+        _of(f"{prefix}.client_lag", result.lag_max_s, "s"),
+    ]
+    readings += _percentiles(result, f"{prefix}.ttft", lambda row: row.ttft_s)
+    readings += _percentiles(result, f"{prefix}.tpot", _tpot_s)
+    tokens = sum(row.output_tokens or 0 for row in result.good)
+    rate = f"{prefix}.throughput"
+    if tokens and result.elapsed_s > 0:
+        readings.append(_of(rate, tokens / result.elapsed_s, "tok/s"))
+    else:
+        readings.append(Reading(name=rate, value=None, problem=_why_none(result)))
+    return tuple(readings)
+
+
+def _percentiles(
+    result: LoadResult, name: str, value_of: Callable[[Row], float | None]
+) -> list[Reading]:
+    values = [value for row in result.good if (value := value_of(row)) is not None]
+    if result.failed or len(values) < least_sample(50):
+        return [Reading(name=name, value=None, problem=_why_none(result))]
+    return [
+        _of(name if percent == 50 else f"{name}_p{percent}", percentile(values, percent), "s")
+        for percent in (50, 90, 99)
+        if len(values) >= least_sample(percent)
+    ]
+
+
+def _tpot_s(row: Row) -> float | None:
+    """Return the mean time a further token took, None where there was no further token."""
+    if row.output_tokens is None or row.output_tokens < 2 or row.ttft_s is None:
+        return None
+    return (row.token_times_s[-1] - row.ttft_s) / (row.output_tokens - 1)
+
+
+def _why_none(result: LoadResult) -> str:
+    if result.failed:
+        first = result.failed[0]
+        return (f"{len(result.failed)} of {len(result.rows)} requests failed; "
+                f"the first: {first.failure}: {first.error}")
+    return f"{len(result.rows)} requests are too few for a median" if result.rows else (
+        "no request was sent")
+
+
+def _count(name: str, number: int) -> Reading:
+    return Reading(name=name, value=Quantity.of(number, ""))
+
+
+def _of(name: str, number: float, unit: str) -> Reading:
+    return Reading(name=name, value=Quantity.of(round(number, 6), unit))
+
+
+def as_evidence(result: LoadResult, host: str) -> Evidence:
+    """Return the rows as a piece of evidence: one JSON object a line, the run's facts first."""
+    facts = {
+        "base_url": result.base_url, "model": result.model, "concurrency": result.concurrency,
+        "elapsed_s": result.elapsed_s, "lag_max_s": result.lag_max_s, "rows": len(result.rows),
+    }
+    lines = [facts, *(dataclasses.asdict(row) for row in result.rows)]
+    text = "".join(json.dumps(line, default=_plain) + "\n" for line in lines)
+    return Evidence(
+        host=host,
+        command=("kvgate.load", result.base_url, f"--concurrency={result.concurrency}"),
+        exit_status=0,
+        stdout=text.encode(),
+        stderr=b"",
+        started_at=result.started_at,
+        ended_at=result.started_at + datetime.timedelta(seconds=result.elapsed_s),
+    )
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, datetime.datetime):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} has no JSON form here")
