@@ -127,3 +127,14 @@ def machine_id(answer: bytes) -> str | None:
     if not _MACHINE_ID.fullmatch(text):
         refuse("machine-id", f"{shown(text)} is not 32 hexadecimal digits")
     return text
+
+
+def file_system(answer: bytes) -> tuple[str, str]:
+    """Return source and type that ``df --output=source,fstype FOLDER`` tells."""
+    printed = [line for line in lines(answer, "df") if line.strip()]
+    if len(printed) != 2 or not printed[0].startswith("Filesystem"):
+        refuse("df", f"{shown(answer)} is no heading and one file system")
+    source, _, kind = printed[1].strip().rpartition(" ")
+    if not source or not kind:
+        refuse("df", f"{shown(printed[1])} is no source and type")
+    return source.strip(), kind

@@ -1,0 +1,125 @@
+"""What a machine shows of itself when its inventory is drafted; nothing is judged here."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import TypeVar
+
+from kvgate.errors import KvgateError
+from kvgate.model.record import Value
+from kvgate.parse import block, net, pci, system
+from kvgate.probes import drives, network
+from kvgate.probes import pci as pci_probes
+from kvgate.probes import system as system_probes
+from kvgate.probes.base import PLAIN, SHORT_S
+from kvgate.witness import Testimony, Witness
+
+T = TypeVar("T")
+
+TOOLS_TO_FIND = ("fio", "nvme")
+_FIND = 'for t in {}; do PATH="$PATH:/usr/sbin:/sbin:/usr/local/sbin" command -v "$t"; done; true'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What was seen; what could not be asked is missing and stands in ``remarks``."""
+
+    told: dict[str, Value]  # measure → value: cpu.*, memory.size, numa.nodes
+    disks: tuple[block.BlockDevice, ...]
+    ports: tuple[net.Port, ...]
+    functions: tuple[pci.Function, ...]
+    tools: dict[str, str]
+    remarks: tuple[str, ...]
+
+    @property
+    def own_disks(self) -> tuple[block.BlockDevice, ...]:
+        """Return the disks to declare: on a bus, not removable, with a size."""
+        return tuple(
+            disk for disk in self.disks
+            if disk.attached and not disk.removable and disk.size_bytes
+        )
+
+    @property
+    def own_ports(self) -> tuple[net.Port, ...]:
+        """Return the ports to declare: on a bus and with a link."""
+        return tuple(port for port in self.ports if port.attached and port.carrier)
+
+    @property
+    def links(self) -> tuple[pci.Function, ...]:
+        """Return the PCIe links to declare: of devices that have one, not of bridges."""
+        return tuple(f for f in self.functions if f.width and f.kind != pci.BRIDGE)
+
+    @property
+    def gpus(self) -> tuple[pci.Function, ...]:
+        """Return the GPUs of makers whose cards serve models (AMD, NVIDIA)."""
+        return tuple(
+            f for f in self.functions
+            if f.kind in pci.DISPLAY and f.id.split(":")[0] in ("1002", "10de")
+        )
+
+
+def look(witness: Witness) -> Facts:
+    """Ask for everything that an inventory may declare; raises only where nothing can be asked."""
+    remarks: list[str] = []
+    told: dict[str, Value] = {}
+    for probe in system_probes.HARDWARE:
+        answer = _try(functools.partial(probe.ask, witness), remarks)
+        for reading in answer.readings if answer else ():
+            if reading.value is None:
+                remarks.append(f"{reading.problem}: {reading.name} is not declared")
+            else:
+                told[reading.name] = reading.value
+    disks = _first(_try(lambda: drives.look(witness), remarks))
+    ports = _first(_try(lambda: network.look(witness), remarks))
+    functions = _first(_try(lambda: pci_probes.look(witness), remarks))
+    return Facts(
+        told=told, disks=disks, ports=ports, functions=functions, tools=_tools(witness),
+        remarks=tuple(remarks),
+    )
+
+
+def _try(question: Callable[[], T], remarks: list[str]) -> T | None:
+    try:
+        return question()
+    except KvgateError as err:
+        remarks.append(err.message)
+        return None
+
+
+def _first(found: tuple[tuple[T, ...], Testimony] | None) -> tuple[T, ...]:
+    return found[0] if found else ()
+
+
+def _tools(witness: Witness) -> dict[str, str]:
+    """Return where tools are; an SSH login of an ordinary user has no sbin in its PATH."""
+    asked = witness.ask(["sh", "-c", _FIND.format(" ".join(TOOLS_TO_FIND))], timeout_s=SHORT_S)
+    paths = asked.stdout.decode("utf-8", "replace").splitlines()
+    return {path.rpartition("/")[2]: path for path in paths if path.startswith("/")}
+
+
+def about_scratch(witness: Witness, folder: str) -> tuple[str, ...]:
+    """Return what a reader of G2's and G3's figures must know of the scratch folder's storage.
+
+    Writes one block there past the page cache, and removes it.
+    """
+    try:
+        asked = witness.ask(["df", "--output=source,fstype", folder], timeout_s=SHORT_S, env=PLAIN)
+        source, kind = system.file_system(asked.stdout)
+    except KvgateError as err:
+        return (f"scratch: {err.message}",)
+    remarks = []
+    if not source.startswith("/dev/"):
+        remarks.append(f"scratch {folder} is on {kind} ({source}), not on a block device of its "
+                       "own: figures of fio and of the KV tier say nothing about a disk")
+    probe = f"{folder.rstrip('/')}/.kvgate-direct"
+    wrote = witness.ask(
+        ["dd", "if=/dev/zero", f"of={probe}", "bs=4096", "count=1", "oflag=direct"],
+        timeout_s=SHORT_S, env=PLAIN,
+    )
+    witness.ask(["rm", "-f", probe], timeout_s=SHORT_S)
+    if not wrote.result.ok:
+        remarks.append(f"scratch {folder} ({kind}) refuses O_DIRECT: fio reads through the page "
+                       "cache there")
+    return tuple(remarks)

@@ -1,0 +1,103 @@
+"""Why a criterion would cover nothing on a machine: one precise sentence from what was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kvgate.engine.draft_facts import Facts
+from kvgate.probes.network import no_speed
+from kvgate.spec.gate import Criterion
+from kvgate.spec.inventory import Inventory
+
+_MANY = 4
+
+
+def reason_for(criterion: Criterion, inventory: Inventory, facts: Facts) -> str:
+    """Return why nothing in `inventory`, drafted from `facts`, is covered by `criterion`."""
+    if not inventory.with_role(criterion.hosts):
+        return f"no host of this inventory has the role '{criterion.hosts}'"
+    measure = criterion.measure
+    if measure in _REASONS:
+        return _REASONS[measure](facts)
+    kind = measure.partition(".")[0]
+    if kind in _REASONS:
+        return _REASONS[kind](facts)
+    hosts = inventory.hosts.values()
+    names = ", ".join(sorted({f"'{host.baseline}'" for host in hosts if host.baseline}))
+    if kind in ("os", "kernel", "tool") and names:
+        return f"the baseline {names} requires nothing for {measure}"
+    return f"no host declares anything for {measure}"
+
+
+def _list(names: Iterable[str]) -> str:
+    """Return a few of `names`, and how many more there are."""
+    known = list(names)
+    more = f" and {len(known) - _MANY} more" if len(known) > _MANY else ""
+    return ", ".join(known[:_MANY]) + more
+
+
+def _disk(facts: Facts) -> str:
+    seen = _list(disk.name for disk in facts.disks)
+    return f"no disk sits on a bus of this machine (seen: {seen or 'none at all'})"
+
+
+def _disk_model(facts: Facts) -> str:
+    if not facts.own_disks:
+        return _disk(facts)
+    return f"no host declares a disk's model: {_list(d.name for d in facts.own_disks)} tells none"
+
+
+def _nvme(facts: Facts) -> str:
+    seen = _list(disk.name for disk in facts.own_disks)
+    return f"no host has an NVMe drive (its disks: {seen or 'none'})"
+
+
+def _nic(facts: Facts) -> str:
+    seen = _list(port.name for port in facts.ports)
+    return f"no network port with a link sits on a bus of this machine (seen: {seen or 'none'})"
+
+
+def _nic_speed(facts: Facts) -> str:
+    if not facts.own_ports:
+        return _nic(facts)
+    return f"no host declares a NIC with a speed: {_list(map(no_speed, facts.own_ports))}"
+
+
+def _pcie(facts: Facts) -> str:
+    if not facts.functions:
+        return "this machine shows no PCI devices"
+    seen = _list(f"{f.address} ({f.id})" for f in facts.functions)
+    return f"no PCI device reports a link: {seen}"
+
+
+def _pcie_speed(facts: Facts) -> str:
+    if not facts.links:
+        return _pcie(facts)
+    seen = _list(f"{f.address} at {f.speed_gts} of {f.speed_max_gts} GT/s" for f in facts.links)
+    return f"no PCIe link runs steadily at its own full speed: {seen}"
+
+
+def _gpu(facts: Facts) -> str:
+    return (f"no GPU is there: none of {len(facts.functions)} PCI devices is a display or "
+            "accelerator of AMD or NVIDIA")
+
+
+def _untold(what: str) -> Callable[[Facts], str]:
+    return lambda _facts: f"this machine does not tell {what}"
+
+
+_REASONS: dict[str, Callable[[Facts], str]] = {
+    "disk": _disk,
+    "disk.model": _disk_model,
+    "nvme": _nvme,
+    "nic": _nic,
+    "nic.speed": _nic_speed,
+    "pcie": _pcie,
+    "pcie.speed": _pcie_speed,
+    "gpu.count": _gpu,
+    "cpu.model": _untold("the model of its processors"),
+    "cpu.sockets": _untold("how many processor sockets it has"),
+    "cpu.threads": _untold("how many hardware threads it has"),
+    "memory.size": _untold("the size of its memory"),
+    "numa.nodes": _untold("its NUMA nodes"),
+}
