@@ -17,7 +17,7 @@ from fiopy.errors import FioOutputError
 from fiopy.result import DiskUse, JobResult, Latency, Transfer
 from fiopy.version import Version
 
-_BEGIN = re.compile(r"^\{(?=\s*\")", re.MULTILINE)
+_BEGIN = re.compile(r"^\{(?=\s*(?:\"|\Z))", re.MULTILINE)
 
 
 def _refuse_constant(name: str) -> NoReturn:

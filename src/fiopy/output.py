@@ -27,7 +27,7 @@ def parse(stdout: bytes, stderr: bytes = b"", exit_status: int | None = None) ->
         jobs, disks, rest = jsonform.jobs_of(last), jsonform.disks_of(last), around.splitlines()
     else:
         version, jobs, disks, rest = _text(around)
-    said = messages.sort_lines([*rest, *stderr.decode("utf-8", "replace").splitlines()])
+    said = messages.sort_lines([*stderr.decode("utf-8", "replace").splitlines(), *rest])
     output = Output(
         version=version, exit_status=exit_status, jobs=jobs, disks=disks,
         verify_failures=said.verify_failures, complaints=said.complaints, signal=said.signal,

@@ -1,0 +1,135 @@
+"""Job files: written and read back the same, nothing unknown taken, nothing broken out of."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fiopy import FioError, FioJobError, Job, Pattern, jobs_text, parse_jobs
+from fiopy.job import OPTIONS, Option
+
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
+
+
+def values(option: Option) -> st.SearchStrategy[object]:
+    """Return values of an option's kind, good and bad."""
+    if option.name == "rw":
+        return st.sampled_from(list(Pattern))
+    return {
+        "flag": st.booleans(),
+        "int": st.integers(-1, 2**31),
+        "bytes": st.integers(0, 2**40),
+        "seconds": st.integers(0, 10**6).map(lambda ms: ms / 1000),
+        "text": st.from_regex(r"[a-z_]{1,9}", fullmatch=True),
+        "path": st.text(st.characters(codec="utf-8"), min_size=1, max_size=60),
+        "choice": st.sampled_from(option.choices or ("none",)),
+        "percentiles": st.lists(st.floats(0.001, 100), min_size=1, max_size=5).map(tuple),
+    }[option.kind]
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> Job | None:
+    """Return a valid Job, or None where the values drawn were refused."""
+    options = {"pattern": Pattern.READ, "filename": "/s/f", "size_bytes": 2**33}
+    chosen = draw(st.sets(st.sampled_from(sorted(OPTIONS)), max_size=12))
+    options |= {field: draw(values(OPTIONS[field])) for field in sorted(chosen)}
+    try:
+        return Job(name=draw(NAMES), **options)  # type: ignore[arg-type]
+    except FioJobError:
+        return None
+
+
+@given(st.lists(jobs(), min_size=1, max_size=3))
+@settings(max_examples=300, deadline=None)
+def test_what_is_written_is_read_back_the_same(drawn: list[Job | None]) -> None:
+    good = tuple(job for job in drawn if job is not None)
+    if good:
+        text = jobs_text(good)
+        assert parse_jobs(text) == good
+        assert text.count("\n[") + 1 == len(good), "a value broke out into a section"
+
+
+@given(st.text(max_size=300) | st.from_regex(r"\[j\]\n([a-z_]{1,12}=[^\n]{0,12}\n){0,6}"))
+@settings(max_examples=300, deadline=None)
+def test_any_text_is_jobs_or_a_fio_error(text: str) -> None:
+    try:
+        found = parse_jobs(text)
+    except FioError:
+        return
+    assert found
+
+
+def test_sections_defaults_comments_and_sizes() -> None:
+    text = ("# why\n[global]\nbs=8k ; small\ndirect=1\nfilename=/s/f\n\n"
+            "[a]\nsize=1m\nreadwrite=rw\nruntime=1500ms\n[b]\nsize=1g\nstonewall\nbs=512\n")
+    a, b = parse_jobs(text)
+    assert (a.block_bytes, a.size_bytes, a.pattern) == (8192, 2**20, Pattern.READWRITE)
+    assert (a.runtime_s, a.direct, a.wait_for_earlier) == (1.5, True, None)
+    assert (b.block_bytes, b.size_bytes, b.pattern) == (512, 2**30, Pattern.READ)
+    assert b.wait_for_earlier is True
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("iodeph=3", "did you mean 'iodepth'"), ("bs=4KiB", "not a plain number"),
+        ("exec_prerun=rm -rf x", "not one that fiopy knows"), ("direct=yes", "neither 0 nor 1"),
+        ("rw=trim", "not one of"), ("filename=/a:/b", "names several files"), ("bs=", "no value"),
+        ("runtime=soon", "not a time"), ("percentile_list=a:b", "no list"),
+        ("iodepth=4k", "not a plain number"), ("[half", "no section"),
+    ],
+)
+def test_what_is_not_known_is_refused_with_its_line(line: str, says: str) -> None:
+    with pytest.raises(FioJobError) as err:
+        parse_jobs(f"[j]\nfilename=/s/f\nsize=4096\n{line}\n")
+    assert says in str(err.value)
+    assert "line 4" in str(err.value)
+
+
+@pytest.mark.parametrize("text", ["", "rw=read\n", "[global]\nrw=read\n"])
+def test_no_jobs_is_an_error(text: str) -> None:
+    with pytest.raises(FioJobError):
+        parse_jobs(text)
+    with pytest.raises(FioJobError):
+        jobs_text([])
+
+
+@pytest.mark.fio
+def test_fio_takes_every_option_that_we_write(fio: str, tmp_path: Path) -> None:
+    """Write each option once and let fio say what it understood (--parse-only, then a real run)."""
+    one = {
+        "flag": True, "int": 50, "bytes": 65536, "seconds": 1.5, "path": str(tmp_path / "a:b"),
+        "percentiles": (50.0, 99.9),
+    }
+    special = {"engine": "psync", "verify": "md5", "fallocate": "none", "queue_depth": 1,
+               "continue_on_error": "verify", "pattern": Pattern.RANDRW, "jobs": 1,
+               "directory": None}
+    options = {field: special.get(field, one.get(option.kind)) for field, option in OPTIONS.items()}
+    path = tmp_path / "all.fio"
+    path.write_text(jobs_text([Job(name="all", **options)]))  # type: ignore[arg-type]
+    done = subprocess.run([fio, "--parse-only", str(path)], capture_output=True, text=True,
+                          timeout=30, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.fio
+def test_a_colon_in_a_file_name_stays_one_file(fio: str, tmp_path: Path) -> None:
+    job = Job(name="c", pattern=Pattern.WRITE, filename=str(tmp_path / "a:b"), size_bytes=4096)
+    path = tmp_path / "c.fio"
+    path.write_text(jobs_text([job]))
+    done = subprocess.run([fio, "--output-format=json", str(path)], capture_output=True,
+                          timeout=30, check=True)
+    assert json.loads(done.stdout)["jobs"][0]["write"]["io_bytes"] == 4096
+    assert (tmp_path / "a:b").stat().st_size == 4096
+
+
+def test_jobs_are_frozen() -> None:
+    job = Job(name="j", pattern=Pattern.READ, filename="/s/f", size_bytes=1)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        job.name = "k"  # type: ignore[misc]
