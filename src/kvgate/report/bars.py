@@ -1,0 +1,95 @@
+"""Draws fio's results: one bar a job at its median, each round's value as a point on it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from kvgate.model.quantity import Quantity
+from kvgate.report import show, svg
+from kvgate.report.series import Group, Grouped
+from kvgate.report.views import Chart
+
+_WIDTH, _LEFT, _RIGHT, _ROW, _TOP = 520.0, 132.0, 78.0, 38.0, 8.0
+_SHOWN = 24  # bars in one picture; more are in the table
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bound:
+    """A limit to draw beside a bar: its value and how it is told."""
+
+    limit: Quantity
+    text: str
+
+
+def draw(
+    name: str, title: str, data: Grouped, bounds: dict[str, Bound], *, what: str,
+) -> Chart:
+    """Return the bar chart of `data`, whose groups are (job,) or (job, host).
+
+    `bounds` are limits by job; `what` says what a bar is, e.g. "median of 2 rounds".
+    """
+    groups = data.groups[:_SHOWN]
+    height = _TOP + _ROW * len(groups) + 40
+    board = svg.Drawing(name, _WIDTH, height, title=title, description=_told(data, groups))
+    scale = svg.from_zero(
+        [data.scaled(value) for group in groups for _, value in group.rounds],
+        _LEFT, _WIDTH - _RIGHT,
+    )
+    bottom = _TOP + _ROW * len(groups)
+    for tick in scale.ticks(4):
+        board.line(scale(tick), _TOP, scale(tick), bottom, "grid")
+        board.text(scale(tick), bottom + 15, svg.number(tick), "tick", "middle")
+    board.text(_WIDTH - _RIGHT, bottom + 31, show.written(data.unit), "unit", "end")
+    for row, group in enumerate(groups):
+        _bar(board, scale, data, group, _TOP + _ROW * row, bounds.get(group.key[0]))
+    board.line(_LEFT, _TOP, _LEFT, bottom, "axis")
+    return Chart(
+        name, title, _note(data, what), board.markup(),
+        columns=("Job", "Median", "Rounds", "Limit"), rows=tuple(
+            (" on ".join(group.key), data.shown(group.median),
+             ", ".join(data.shown(value) for _, value in group.rounds),
+             bounds[group.key[0]].text if group.key[0] in bounds else "none")
+            for group in data.groups
+        ),
+    )
+
+
+def _bar(
+    board: svg.Drawing, scale: svg.Scale, data: Grouped, group: Group, y: float,
+    bound: Bound | None,
+) -> None:
+    label, *host = group.key
+    middle = y + _ROW / 2
+    below = ", ".join(part for part in (*host, bound.text if bound else "") if part)
+    board.text(_LEFT - 8, middle + (0 if below else 4), _short(label), "label", "end")
+    if below:
+        board.text(_LEFT - 8, middle + 13, _short(below), "tick", "end")
+    end = scale(data.scaled(group.median))
+    board.rect(_LEFT, middle - 8, end - _LEFT, 16, "bar", f"{label}: {data.shown(group.median)}")
+    spread = 4.5 if len(group.rounds) > 1 else 0.0
+    for number, (round_, value) in enumerate(group.rounds):
+        offset = spread * (2 * (number % 2) - 1)
+        board.point(scale(data.scaled(value)), middle + offset, "circle", "dot",
+                    f"{label}, round {round_ or '?'}: {data.shown(value)}", 2.8)
+    if bound is not None:
+        at = scale(data.scaled(float(bound.limit.base)))
+        board.line(at, middle - 14, at, middle + 14, "limit")
+    furthest = max([end, *(scale(data.scaled(value)) for _, value in group.rounds)])
+    board.text(furthest + 8, middle + 4, data.shown(group.median), "value")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 20 else text[:19] + "…"
+
+
+def _told(data: Grouped, groups: tuple[Group, ...]) -> str:
+    return "; ".join(f"{' on '.join(group.key)}: {data.shown(group.median)}" for group in groups)
+
+
+def _note(data: Grouped, what: str) -> str:
+    parts = [f"Bar: {what}; points: each round; dashed line: limit."]
+    if len(data.groups) > _SHOWN:
+        parts.append(f"{len(data.groups) - _SHOWN} more are in the table.")
+    if data.missing:
+        parts.append(f"{data.missing} measurement{'s' if data.missing != 1 else ''} without a value.")
+    return " ".join(parts)

@@ -1,0 +1,176 @@
+"""Findings → rows: each criterion with its limit, what was measured, the verdict and its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kvgate.model.finding import Finding, GateResult, HostFinding, ScopedOut
+from kvgate.model.record import ALL_HOSTS
+from kvgate.model.verdict import Verdict
+from kvgate.report import exhibits, show
+from kvgate.report.show import Shown
+from kvgate.report.sources import Sources
+from kvgate.report.views import (
+    MARKS,
+    SCOPED_OUT,
+    Count,
+    CriterionView,
+    Fact,
+    HostRow,
+    LeftOut,
+    Look,
+    Trouble,
+)
+
+UNKNOWN = "(its text is not among the gate files of this run)"
+_FOLDED_BEYOND = 4  # so many host rows stand open even where all of them passed
+_NAMED = 5  # places that a trouble lists one by one
+
+
+def host_name(host: str) -> str:
+    """Return how a host of a finding is called on the page."""
+    return "all hosts together" if host == ALL_HOSTS else host
+
+
+def criterion_view(finding: Finding, sources: Sources) -> CriterionView:
+    """Return one criterion's row."""
+    criterion = sources.criterion(finding.criterion)
+    near = show.quantities_in(finding.limit)
+    several = len(finding.hosts) > 1
+    rows = tuple(_host_row(host, near) for host in _worst_first(finding.hosts)) if several else ()
+    cited = tuple(dict.fromkeys(
+        (*finding.evidence, *(ref for host in finding.hosts for ref in host.evidence))
+    ))
+    linked = exhibits.links(finding.evidence or cited)
+    claim = criterion.claim if criterion else None
+    return CriterionView(
+        id=finding.criterion,
+        text=criterion.text if criterion else UNKNOWN,
+        mark=MARKS[finding.verdict], marginal=finding.marginal,
+        limit=finding.limit, claim=f"{claim.value} ({claim.by})" if claim else "",
+        measured=show.text(finding.measured, near=near),
+        because=finding.because, hint=finding.hint, facts=tuple(_facts(finding, sources)),
+        hosts=rows,
+        hosts_open=len(rows) <= _FOLDED_BEYOND or finding.verdict is not Verdict.PASS,
+        evidence=linked, more_evidence=len(cited) - len(linked),
+    )
+
+
+def _facts(finding: Finding, sources: Sources) -> Iterator[Fact]:
+    criterion = sources.criterion(finding.criterion)
+    if criterion is None:
+        return
+    where = "".join(f", {key} {value}" for key, value in criterion.where.items())
+    each = f", each {criterion.each}" if criterion.each else ""
+    yield Fact("Measure", criterion.measure + where, Look.CODE)
+    yield Fact("Over", f"{criterion.hosts} hosts, {criterion.scope}{each}; "
+                       f"phase {criterion.phase.replace('_', ' ')}")
+    if criterion.deployment:
+        yield Fact("Deployment", criterion.deployment)
+    if criterion.statistic:
+        yield Fact("Statistic", criterion.statistic)
+    yield Fact("Basis", criterion.basis)
+
+
+def _worst_first(hosts: Iterable[HostFinding]) -> list[HostFinding]:
+    order = list(Verdict)
+    return sorted(hosts, key=lambda each: (-order.index(each.verdict), not each.marginal,
+                                           each.host, each.item))
+
+
+def _host_row(host: HostFinding, near: tuple[show.Quantity, ...]) -> HostRow:
+    return HostRow(
+        host=host_name(host.host), item=host.item, mark=MARKS[host.verdict],
+        marginal=host.marginal, measured=show.text(host.measured, near=near),
+        because=host.because, evidence=exhibits.links(host.evidence),
+    )
+
+
+def counts(result: GateResult) -> tuple[Count, ...]:
+    """Return how many criteria ended with each verdict, the gravest first, and were scoped out."""
+    found = [
+        Count(MARKS[verdict], sum(each.verdict is verdict for each in result.findings))
+        for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.NOT_RUN, Verdict.PASS)
+    ]
+    found.append(Count(SCOPED_OUT, len(result.scoped_out)))
+    return tuple(count for count in found if count.number)
+
+
+def left_out(parts: Iterable[ScopedOut], sources: Sources) -> tuple[LeftOut, ...]:
+    """Return the scoped-out criteria with the plan's reasons."""
+    return tuple(
+        LeftOut(part.criterion, _text(part.criterion, sources), SCOPED_OUT, part.reason)
+        for part in parts
+    )
+
+
+def _text(id_: str, sources: Sources) -> str:
+    criterion = sources.criterion(id_)
+    return criterion.text if criterion else UNKNOWN
+
+
+def not_run(sources: Sources) -> tuple[LeftOut, ...]:
+    """Return what was not run, then what was scoped out, over all gates."""
+    missing = [
+        LeftOut(each.criterion, _text(each.criterion, sources), MARKS[each.verdict], each.because)
+        for gate in sources.result.gates for each in gate.findings
+        if each.verdict is Verdict.NOT_RUN
+    ]
+    scoped = [row for gate in sources.result.gates for row in left_out(gate.scoped_out, sources)]
+    return (*missing, *scoped)
+
+
+def troubles(sources: Sources) -> tuple[Trouble, ...]:
+    """Return all that did not pass, the gravest first, by host where a finding has several."""
+    order = list(Verdict)
+    found = [
+        (gate.gate, finding)
+        for gate in sources.result.gates for finding in gate.findings
+        if finding.verdict is not Verdict.PASS
+    ]
+    found.sort(key=lambda pair: -order.index(pair[1].verdict))  # stable: gates stay in order
+    rows = [row for gate, finding in found for row in _trouble(gate, finding, sources)]
+    return (*rows, *_gates_without_findings(sources))
+
+
+def close_calls(sources: Sources) -> tuple[Trouble, ...]:
+    """Return what passed close to its limit."""
+    return tuple(
+        _row(gate.gate, finding, sources, "", "", finding.measured, finding.because)
+        for gate in sources.result.gates for finding in gate.findings if finding.marginal
+    )
+
+
+def _trouble(gate: str, finding: Finding, sources: Sources) -> Iterator[Trouble]:
+    places = [host for host in _worst_first(finding.hosts) if host.verdict is finding.verdict]
+    if not places:
+        yield _row(gate, finding, sources, "", "", finding.measured, finding.because)
+        return
+    for host in places[:_NAMED]:
+        because = finding.because if len(places) == 1 else host.because
+        yield _row(gate, finding, sources, host_name(host.host), host.item, host.measured, because)
+    if len(places) > _NAMED:
+        more = f"{len(places) - _NAMED} more hosts or items: see {finding.criterion} below"
+        yield _row(gate, finding, sources, "others", "", "", more)
+
+
+def _row(
+    gate: str, finding: Finding, sources: Sources, host: str, item: str, measured: str, because: str
+) -> Trouble:
+    return Trouble(
+        gate=gate, criterion=finding.criterion, text=_text(finding.criterion, sources),
+        mark=MARKS[finding.verdict], host=host, item=item,
+        measured=show.text(measured, near=show.quantities_in(finding.limit)),
+        limit=finding.limit, because=because, hint=finding.hint,
+    )
+
+
+def _gates_without_findings(sources: Sources) -> Iterator[Trouble]:
+    for gate in sources.result.gates:
+        if gate.verdict is not Verdict.PASS and not gate.findings:
+            spec = sources.gate(gate.gate)
+            yield Trouble(
+                gate=gate.gate, criterion="", text=spec.title if spec else "",
+                mark=MARKS[gate.verdict], host="", item="", measured=Shown(""), limit="",
+                because=gate.because, hint="",
+            )
