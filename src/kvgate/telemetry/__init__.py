@@ -1,1 +1,1 @@
-"""telemetry (see ARCHITECTURE.md)."""
+"""Samples hosts once a second over one channel each, and turns counters into rates."""
