@@ -1,12 +1,8 @@
-"""Shapes of the embedded models, and the fingerprint that binds a KV chunk to one of them."""
+"""Shapes of the embedded models, by name. No NumPy here: arms read them too."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
-
-import numpy as np
 
 from kvgate.errors import UsageError
 
@@ -78,22 +74,3 @@ def model_named(name: str) -> ModelConfig:
     if name not in MODELS:
         raise UsageError(f"'{name}' is not a model", hint=f"one of: {', '.join(MODELS)}")
     return MODELS[name]
-
-
-def fingerprint(config: ModelConfig, seed: int) -> str:
-    """Return the SHA-256 of all that the bits of a KV chunk depend on.
-
-    That is the shape, the seed of the weights, and what computes: the NumPy version, its BLAS
-    and the vector instructions found, since other kernels round otherwise.
-    """
-    build = np.show_config(mode="dicts")
-    facts = {
-        "format": 1,
-        "model": dataclasses.asdict(config),
-        "seed": seed,
-        "numpy": np.__version__,
-        "blas": build["Build Dependencies"]["blas"]["version"],
-        "simd": build["SIMD Extensions"],
-    }
-    text = json.dumps(facts, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()

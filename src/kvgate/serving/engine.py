@@ -14,12 +14,12 @@ import sys
 from aiohttp import web
 
 from kvgate.serving.api import Api
-from kvgate.serving.config import fingerprint, model_named
+from kvgate.serving.config import model_named
 from kvgate.serving.decoder import Decoder
 from kvgate.serving.metrics import Metrics
 from kvgate.serving.scheduler import Scheduler
 from kvgate.serving.tier import Tier
-from kvgate.serving.weights import generate
+from kvgate.serving.weights import fingerprint, generate
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,14 @@
-"""Random weights from a recorded seed, the same bits on every machine and NumPy version.
+"""Random weights from a recorded seed, and the fingerprint of all that KV bits depend on.
 
-`numpy.random.Generator` streams may change between versions (NEP 19); the raw bits of the
-Philox 4x64 counter may not, so floats are made from those here.
+The weights are the same bits on every machine: `numpy.random.Generator` streams may change
+between NumPy versions (NEP 19), the raw bits of the Philox 4x64 counter may not.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 from collections.abc import Iterator
 
 import numpy as np
@@ -86,3 +87,22 @@ def generate(config: ModelConfig, seed: int) -> Weights:
         for _ in range(config.layers)
     )
     return Weights(embedding, layers, matrix(config.hidden, config.vocab))
+
+
+def fingerprint(config: ModelConfig, seed: int) -> str:
+    """Return the SHA-256 of all that the bits of a KV chunk depend on.
+
+    That is the shape, the seed of the weights, and what computes: the NumPy version, its BLAS
+    and the vector instructions found, since other kernels round otherwise.
+    """
+    build = np.show_config(mode="dicts")
+    facts = {
+        "format": 1,
+        "model": dataclasses.asdict(config),
+        "seed": seed,
+        "numpy": np.__version__,
+        "blas": build["Build Dependencies"]["blas"]["version"],
+        "simd": build["SIMD Extensions"],
+    }
+    text = json.dumps(facts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,240 @@
+"""G3 thin: one workload on each arm in interleaved blocks, hits and cold proven, answers compared.
+
+Every session is stored once through a tiered engine, which is then stopped, so that nothing of
+it is hot. A block starts an engine for one arm, has every session answered once, and stops it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+from collections.abc import Iterator, Sequence
+
+from kvgate.load.client import Endpoint
+from kvgate.load.loop import closed_loop
+from kvgate.load.rows import LoadResult, Request, as_evidence, as_readings
+from kvgate.load.workload import sessions, shuffled
+from kvgate.model.quantity import Quantity
+from kvgate.model.record import Measurement, Reading
+from kvgate.serving.arms import ArmSetup, RunningEngine, start_engine
+from kvgate.serving.proof import restorable, tier_readings
+from kvgate.spec.inventory import Host
+from kvgate.spec.workload import ArmId, KvWorkload
+from kvgate.suite import Bench, Block, settles
+from kvgate.witness import Answer, Witness
+
+REQUEST_TIMEOUT_S = 120
+STORED_WITHIN_S = 60
+
+
+@settles("G3.1", "G3.2", "G3.3", "G3.4", "G3.5", "G3.6", "G3.9")
+def test_sessions_restored_by_each_arm(bench: Bench) -> None:
+    """Store all sessions, stop that engine, then restore each once a block, arms interleaved."""
+    kv = _workload(bench)
+    for host in bench.hosts("serving"):
+        blocks = [
+            block
+            for number in range(1, kv.rounds + 1)
+            for block in bench.blocks(
+                f"kv-round-{number}", shuffled=True, host=[host.name], round=[number],
+                arm=kv.arms, concurrency=kv.concurrency,
+            )
+        ]
+        if not blocks:
+            continue
+        witness = bench.witness(host)
+        with _kv_folder(bench, witness) as folder:
+            _store(bench, witness, folder)
+            for block in blocks:
+                with block:
+                    _restore(bench, witness, block, folder)
+
+
+@settles("G3.7")
+def test_answers_compared_between_arms(bench: Bench) -> None:
+    """Count the sessions whose tokens or logits were not the same in every block."""
+    kv = _workload(bench)
+    blocks = kv.rounds * len(kv.arms) * len(kv.concurrency)
+    for host in bench.hosts("serving"):
+        taken = [m for m in bench.measurements("g3.output") if m.host == host.name]
+        bench.compute(
+            _outputs_differ(taken, kv.sessions, blocks),
+            inputs=f"{len(taken)} answers, g3.output of {kv.sessions} sessions in {blocks} blocks",
+            phase="steady_state", host=host.name,
+        )
+
+
+@settles("G3.8", "G3.10", "G3.11", "G3.12", "G3.13", "G3.14", "G3.15", "G3.16", "G3.17")
+def test_speed_compared_between_arms(bench: Bench) -> None:
+    """Compute the ratio of medians over rounds, for each pair of arms and each concurrency."""
+    kv = _workload(bench)
+    pairs: list[tuple[ArmId, ArmId]] = [
+        ("recompute", "local"), ("recompute", "device"), ("local", "device"),
+    ]
+    for host in bench.hosts("serving"):
+        for over, arm in pairs:
+            if over not in kv.arms or arm not in kv.arms:
+                continue
+            for concurrency in kv.concurrency:
+                for name in ("ttft", "ttft_p90", "throughput"):
+                    _compare(bench, host, name, over, arm, concurrency)
+
+
+def _workload(bench: Bench) -> KvWorkload:
+    """Return the plan's KV workload; what is missing to run it goes into NotRunError."""
+    kv = bench.plan.workloads.kv
+    homeless = [host.name for host in bench.hosts("serving") if not host.scratch]
+    bench.require(
+        "" if kv else "the plan has no workloads.kv",
+        f"no scratch folder declared on {', '.join(homeless)}" if homeless else "",
+        "this version can't say where the KV of arm 'device' lies"
+        if kv and "device" in kv.arms else "",
+    )
+    assert kv is not None  # noqa: S101  required above
+    return kv
+
+
+@contextlib.contextmanager
+def _kv_folder(bench: Bench, witness: Witness) -> Iterator[str]:
+    """Hold a folder of this run for KV on the host, and remove it with all that is in it."""
+    folder = f"{witness.host.scratch}/kvgate-kv-{bench.run.path.name}"
+    witness.ask(["mkdir", "-p", "--", folder], timeout_s=30).result.expect_ok()
+    try:
+        yield folder
+    finally:
+        witness.ask(["rm", "-rf", "--", folder], timeout_s=120).result.expect_ok()
+
+
+def _sessions(bench: Bench) -> tuple[Request, ...]:
+    kv = _workload(bench)
+    return sessions(
+        bench.seed, kv.sessions, prompt_tokens=kv.prompt_tokens, output_tokens=kv.output_tokens
+    )
+
+
+def _setup(bench: Bench, arm: ArmId, folder: str) -> ArmSetup:
+    return ArmSetup(
+        arm=arm, seed=bench.seed % 2**64, kv_path=None if arm == "recompute" else folder
+    )
+
+
+def _load(engine: RunningEngine, requests: Sequence[Request], concurrency: int) -> LoadResult:
+    endpoint = Endpoint(
+        base_url=engine.base_url, model=engine.model, timeout_s=REQUEST_TIMEOUT_S
+    )
+    return closed_loop(endpoint, requests, concurrency=concurrency)
+
+
+def _store(bench: Bench, witness: Witness, folder: str) -> None:
+    """Have all sessions answered by a tiered engine; on a resume too, since files may be gone."""
+    kv, host = _workload(bench), witness.host
+    concurrency = max(kv.concurrency)
+    first = next(iter(bench.blocks("kv-store", host=[host.name])), None)
+    with (
+        bench.step("Store every session", host=host.name, awaits="prefill of all sessions"),
+        first or contextlib.nullcontext(),
+    ):
+        with (
+            bench.child("engine: store", host=host.name),
+            start_engine(witness, _setup(bench, "local", folder)) as engine,
+        ):
+            result = _load(engine, _sessions(bench), concurrency)
+            engine.wait_stored(STORED_WITHIN_S)
+            engine.metrics(keep=True)
+        if first is not None:
+            rows = witness.keep(as_evidence(result, host.name))
+            answer = Answer(as_readings(result), (rows, *engine.evidence))
+            bench.record(answer, host=host, phase="precondition", arm="local",
+                         concurrency=concurrency)
+
+
+def _restore(bench: Bench, witness: Witness, block: Block, folder: str) -> None:
+    """Start the block's engine, have every session answered once, stop it, record all."""
+    kv, host = _workload(bench), witness.host
+    number, concurrency = int(block["round"]), int(block["concurrency"])
+    arm = next(each for each in kv.arms if each == block["arm"])
+    what = f"{arm}, concurrency {concurrency}, round {number} of {kv.rounds}"
+    bench.progress(what, host=host.name, awaits=f"{kv.sessions} answers")
+    requests = shuffled(bench.seed + number, _sessions(bench))
+    with (
+        bench.child(f"engine: {what}", host=host.name),
+        start_engine(witness, _setup(bench, arm, folder)) as engine,
+    ):
+        before = engine.metrics(keep=True)
+        result = _load(engine, requests, concurrency)
+        after = engine.metrics(keep=True)
+    proof = tier_readings(
+        before, after,
+        cached_tokens=[row.cached_tokens for row in result.rows],
+        expected_tokens=kv.sessions * restorable(kv.prompt_tokens, engine.model),
+        tiered=arm != "recompute",
+    )
+    rows = witness.keep(as_evidence(result, host.name))
+    readings = (*as_readings(result), *proof, *_outputs(result))
+    bench.record(
+        Answer(readings, (rows, *engine.evidence)), host=host, phase="steady_state",
+        arm=arm, concurrency=concurrency, round=number,
+    )
+
+
+def _outputs(result: LoadResult) -> list[Reading]:
+    """Return each session's digest of tokens and logits, or why there is none."""
+    return [
+        Reading(name="g3.output", item=row.session, value=row.output_digest,
+                problem="" if row.output_digest else row.error or "the answer held no tokens")
+        for row in result.rows
+    ]
+
+
+def _outputs_differ(taken: Sequence[Measurement], sessions: int, blocks: int) -> Reading:
+    """Return how many sessions were answered in more than one way."""
+    name = "g3.outputs_differ"
+    whole = [m for m in taken if isinstance(m.value, str) and not m.value.endswith("no-logits")]
+    if len(whole) != sessions * blocks:
+        problem = f"{len(whole)} whole answers with logits, of {sessions * blocks} expected"
+        return Reading(name=name, value=None, problem=problem)
+    ways: dict[str, set[object]] = {}
+    for each in whole:
+        ways.setdefault(each.item, set()).add(each.value)
+    return Reading(
+        name=name, value=Quantity.of(sum(len(each) > 1 for each in ways.values()), "")
+    )
+
+
+def _compare(
+    bench: Bench, host: Host, name: str, over: ArmId, arm: ArmId, concurrency: int
+) -> None:
+    """Record how much better `arm` is than `over` at one concurrency: above 1 is better."""
+    sides = {
+        each: [
+            m for m in bench.measurements(f"g3.{name}", arm=each, concurrency=concurrency)
+            if m.host == host.name and m.phase == "steady_state"
+        ]
+        for each in (over, arm)
+    }
+    if name == "ttft_p90" and not any(sides.values()):
+        return  # too few sessions to carry a p90
+    base, better = (sides[over], sides[arm])
+    if name == "throughput":
+        base, better = better, base
+    bench.compute(
+        _ratio(f"g3.{name}_ratio", base, better),
+        inputs=f"median of {len(sides[over])} blocks of {over}, of {len(sides[arm])} of {arm}",
+        phase="steady_state", host=host.name,
+        evidence=sorted({ref for each in sides.values() for m in each for ref in m.evidence}),
+        labels={"over": over, "arm": arm, "concurrency": concurrency},
+    )
+
+
+def _ratio(name: str, above: Sequence[Measurement], below: Sequence[Measurement]) -> Reading:
+    """Return the ratio of the medians of two samples, or why there is none."""
+    medians = []
+    for side in (above, below):
+        values = [m.value.base for m in side if isinstance(m.value, Quantity)]
+        if not values or len(values) != len(side):
+            problem = next((m.problem for m in side if m.problem), "not measured in any block")
+            return Reading(name=name, value=None, problem=problem)
+        medians.append(statistics.median(values))
+    if not medians[1]:
+        return Reading(name=name, value=None, problem="the median below the line is 0")
+    return Reading(name=name, value=Quantity.of(round(float(medians[0] / medians[1]), 4), "x"))
