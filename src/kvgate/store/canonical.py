@@ -17,6 +17,13 @@ from kvgate.errors import StoreError
 JSON = None | bool | int | float | str | Sequence["JSON"] | Mapping[str, "JSON"]
 """What can be written: finite numbers only, texts as keys."""
 
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number")
+
+
+_TIME_LENGTH = len("2026-05-12T08:00:00.000000Z")
+_DECODER = json.JSONDecoder(parse_constant=_no_number)
 _COMPACT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 _LAID_OUT = json.JSONEncoder(sort_keys=True, indent=2, allow_nan=False)
 
@@ -41,13 +48,11 @@ def _encode(encoder: json.JSONEncoder, value: object) -> bytes:
 def parse(data: bytes) -> Any:
     """Return the value of JSON `data`; raises ValueError for anything else, NaN included."""
     try:
-        return json.loads(data, parse_constant=_no_number)
+        return _DECODER.decode(data.decode("utf-8"))
     except RecursionError as err:
         raise ValueError("nested too deeply") from err
 
 
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a number")
 
 
 def utc_text(moment: datetime.datetime) -> str:
@@ -62,7 +67,7 @@ def utc_text(moment: datetime.datetime) -> str:
 def utc_time(text: str) -> datetime.datetime:
     """Return the time that `utc_text` wrote; raises ValueError for any other spelling."""
     moment = datetime.datetime.fromisoformat(text)
-    if moment.tzinfo is None or utc_text(moment) != text:
+    if len(text) != _TIME_LENGTH or text[10] + text[-1] != "TZ":
         raise ValueError(f"'{text}' is not an RFC 3339 time in UTC with microseconds")
     return moment
 

@@ -20,7 +20,7 @@ LONGEST_LINE_BYTES = 16 * 2**20
 
 _KEY = b',"chain":"'
 _HEX = 64
-_SUFFIX = len(_KEY) + _HEX + len(b'"}\n')
+SUFFIX = len(_KEY) + _HEX + len(b'"}\n')
 
 
 class Line(NamedTuple):
@@ -50,10 +50,10 @@ def link(before: str, body: bytes) -> tuple[bytes, str]:
 
 def split(line: bytes) -> tuple[bytes, str] | None:
     """Return a line's record and the chain it states, or None if it has not that form."""
-    form = line[-_SUFFIX:-_SUFFIX + len(_KEY)] == _KEY and line.endswith(b'"}\n')
+    form = line[-SUFFIX:-SUFFIX + len(_KEY)] == _KEY and line.endswith(b'"}\n')
     if not form or line.count(b"\0"):
         return None
-    return line[:-_SUFFIX] + b"}", line[-_SUFFIX + len(_KEY):-3].decode("latin-1")
+    return line[:-SUFFIX] + b"}", line[-SUFFIX + len(_KEY):-3].decode("latin-1")
 
 
 class Walk:

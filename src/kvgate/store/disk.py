@@ -7,6 +7,7 @@ that tests can lose writes, fill the disk or stop the process at any single call
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -75,8 +76,13 @@ def told(path: Path, doing: str) -> Iterator[None]:
     try:
         yield
     except OSError as err:
-        hint = "free some space, then resume the run" if err.errno in (28, 122) else ""
-        raise WriteFailedError(f"{path}: {doing}: {err.strerror or err}", hint=hint) from err
+        raise _failure(path, doing, err) from err
+
+
+def _failure(path: Path, doing: str, err: OSError) -> WriteFailedError:
+    full = err.errno in (errno.ENOSPC, errno.EDQUOT)
+    hint = "free some space, then resume the run" if full else ""
+    return WriteFailedError(f"{path}: {doing}: {err.strerror or err}", hint=hint)
 
 
 class File:
@@ -96,14 +102,13 @@ class File:
 
     def write(self, *buffers: Buffer) -> None:
         """Add `buffers`, whole; none of them is copied."""
-        left = [memoryview(buffer) for buffer in buffers if len(buffer)]
+        left: Sequence[Buffer] = buffers
         while left:
-            with told(self.path, "writing"):
+            try:  # not `told`: this is the hot path
                 done = _system.write(self._fd, left)
-            while left and done >= len(left[0]):
-                done -= len(left.pop(0))
-            if done:
-                left[0] = left[0][done:]
+            except OSError as err:
+                raise _failure(self.path, "writing", err) from err
+            left = _behind(left, done)
 
     def sync(self) -> None:
         """Return once everything written is on the medium."""
@@ -135,6 +140,15 @@ class File:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _behind(buffers: Sequence[Buffer], done: int) -> Sequence[Buffer]:
+    """Return what is left of `buffers` behind their first `done` bytes."""
+    for number, buffer in enumerate(buffers):
+        if done < len(buffer):
+            return [memoryview(buffer)[done:], *buffers[number + 1:]]
+        done -= len(buffer)
+    return ()
 
 
 def make_folder(path: Path) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import os
 import re
 import stat
 from pathlib import Path
-from typing import BinaryIO
 
 from kvgate.errors import DamagedRunError, StoreError
 
@@ -49,6 +49,11 @@ def safe_name(name: str) -> str:
     return name
 
 
+def plain(name: str) -> str:
+    """Return `name`, escaped where a terminal could obey it."""
+    return name if name.isprintable() else ascii(name)
+
+
 def shown(name: str) -> str:
     """Return `name` for a message: quoted, and escaped where a terminal could obey it."""
     return f"'{name}'" if name.isprintable() else ascii(name)
@@ -74,7 +79,7 @@ def is_sealed(path: Path) -> bool:
     return os.path.lexists(path / SUMS)
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> io.BufferedReader:
     """Open a file for reading; never a link, device or pipe. Raises StoreError."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -85,7 +90,7 @@ def open_regular(path: Path) -> BinaryIO:
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise StoreError(f"{path}: is not a file")
-    return os.fdopen(fd, "rb", buffering=1 << 20)
+    return io.BufferedReader(io.FileIO(fd, "rb"), buffer_size=1 << 20)
 
 
 def read_bytes(path: Path) -> bytes:

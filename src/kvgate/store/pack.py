@@ -16,7 +16,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from kvgate.errors import DamagedRunError
 from kvgate.model.record import Evidence, EvidenceRef
@@ -147,7 +147,7 @@ class Scan:
                 self.end = piece.end
                 yield piece
 
-    def _piece(self, file: BinaryIO, size: int) -> Piece | None:
+    def _piece(self, file: IO[bytes], size: int) -> Piece | None:
         read = read_frame(file.read(FRAME_BYTES))
         if read is None or self.end + FRAME_BYTES + read[1] + 1 > size:
             return None
@@ -162,7 +162,7 @@ class Scan:
         return Piece(ref, self.end + FRAME_BYTES, length, actual)
 
 
-def hash_span(file: BinaryIO, length: int) -> str:
+def hash_span(file: IO[bytes], length: int) -> str:
     """Return the SHA-256 of the next `length` bytes of `file`."""
     if length <= _CHUNK:
         return hashlib.sha256(file.read(length)).hexdigest()
