@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable
 from typing import TypeVar
 
-from kvgate.errors import KvgateError
+from kvgate.errors import HostKeyError, HostUnreachableError, KvgateError, LoginError
 from kvgate.model.record import Value
 from kvgate.parse import block, net, pci, system
 from kvgate.probes import drives, network
@@ -83,6 +83,8 @@ def look(witness: Witness) -> Facts:
 def _try(question: Callable[[], T], remarks: list[str]) -> T | None:
     try:
         return question()
+    except (HostUnreachableError, HostKeyError, LoginError):
+        raise  # no other question would be answered either
     except KvgateError as err:
         remarks.append(err.message)
         return None

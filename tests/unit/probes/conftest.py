@@ -1,0 +1,109 @@
+"""A host that answers what a test has written down, and nothing else."""
+
+import datetime
+import hashlib
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvgate.model.record import Evidence
+from kvgate.spec.inventory import Host
+from kvgate.transport.base import CommandResult
+from kvgate.witness import Witness
+
+RECORDED = Path(__file__).parents[2] / "recorded"
+Say = bytes | tuple[int, bytes, bytes]
+
+
+def result_of(argv: Sequence[str], say: Say, elapsed_s: float = 0.01) -> CommandResult:
+    status, out, err = (0, say, b"") if isinstance(say, bytes) else say
+    began = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=elapsed_s)
+    return CommandResult(
+        host="h1", argv=tuple(argv), exit_status=status, stdout=out, stderr=err,
+        started_at=began, elapsed_s=elapsed_s,
+    )
+
+
+class Scripted:
+    """Answers a command by the first text in `says` that stands in it; 127 for any other."""
+
+    name = "h1"
+
+    def __init__(self, says: Mapping[str, Say]) -> None:
+        self.says = says
+        self.asked: list[tuple[str, ...]] = []
+
+    def run(self, argv: Sequence[str], **_: Any) -> CommandResult:
+        self.asked.append(tuple(argv))
+        line = " ".join(argv)
+        say = next((say for part, say in self.says.items() if part in line), (127, b"", b""))
+        return result_of(argv, say)
+
+
+class Here:
+    """This machine itself, by a plain subprocess."""
+
+    name = "h1"
+
+    def run(
+        self, argv: Sequence[str], *, timeout_s: float,
+        env: Mapping[str, str] | None = None, **_: Any,
+    ) -> CommandResult:
+        began, mono = datetime.datetime.now(datetime.UTC), time.monotonic()
+        try:
+            done = subprocess.run(
+                list(argv), capture_output=True, timeout=timeout_s, check=False,
+                env={**os.environ, **(env or {})},
+            )
+        except FileNotFoundError:
+            return result_of(argv, (127, b"", b"not found"))
+        return CommandResult(
+            host="h1", argv=tuple(argv), exit_status=done.returncode, stdout=done.stdout,
+            stderr=done.stderr, started_at=began, elapsed_s=time.monotonic() - mono,
+        )
+
+
+def host_of(declared: Mapping[str, Any], **fields: Any) -> Host:
+    entry = {"roles": ["serving"], "transport": "local", "declared": dict(declared), **fields}
+    return Host.model_validate(entry).model_copy(update={"name": "h1"})
+
+
+def keep(evidence: Evidence) -> str:
+    return hashlib.sha256(repr(evidence.command).encode() + evidence.stdout).hexdigest()
+
+
+MakeWitness = Callable[..., Witness]
+
+
+@pytest.fixture
+def scripted() -> MakeWitness:
+    """Return witness(says, declared, **host fields) for a scripted host."""
+    def make(says: Mapping[str, Say], declared: Mapping[str, Any], **fields: Any) -> Witness:
+        return Witness(host_of(declared, **fields), Scripted(says), keep)  # type: ignore[arg-type]
+    return make
+
+
+@pytest.fixture
+def here() -> MakeWitness:
+    """Return witness(declared) for this machine."""
+    def make(declared: Mapping[str, Any], **fields: Any) -> Witness:
+        return Witness(host_of(declared, **fields), Here(), keep)  # type: ignore[arg-type]
+    return make
+
+
+@pytest.fixture
+def recorded() -> Callable[[str], bytes]:
+    return lambda name: (RECORDED / name).read_bytes()
+
+
+@pytest.fixture
+def told() -> Callable[[Any], dict[tuple[str, str], Any]]:
+    """Return the readings of an answer by (measure, item): the value, or else the problem."""
+    return lambda answer: {
+        (r.name, r.item): r.problem if r.value is None else r.value for r in answer.readings
+    }

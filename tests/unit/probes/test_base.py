@@ -1,0 +1,52 @@
+from typing import Any
+
+import pytest
+
+from kvgate.errors import CommandError
+from kvgate.probes import ALL
+from kvgate.probes.base import read_class
+
+DECLARED = {
+    "disks": [{"name": "nosuch0"}, {"serial": "NOSUCH", "nvme": True}],
+    "nics": [{"name": "lo"}, {"name": "nosuch0"}],
+    "pcie": [{"address": "ffff:ff:1f.7"}],
+    "gpus": {"count": 1, "id": "dead:beef"},
+}
+
+
+@pytest.mark.parametrize("probe", ALL, ids=lambda probe: probe.name)
+def test_a_probe_answers_for_this_machine_with_what_it_declares(probe: Any, here: Any) -> None:
+    witness = here(DECLARED)
+    try:
+        answer = probe.ask(witness)
+    except CommandError as err:
+        pytest.skip(f"this machine lacks what it asks for: {err.message}")
+    assert answer.evidence
+    names = {reading.name for reading in answer.readings}
+    assert names == set(probe.measures)
+    items = set(witness.host.items(probe.items)) if probe.items else {""}
+    assert {reading.item for reading in answer.readings} == items
+    assert len(answer.readings) == len(names) * len(items)
+
+
+def test_no_two_probes_measure_the_same() -> None:
+    measures = [measure for probe in ALL for measure in probe.measures]
+    assert len(measures) == len(set(measures))
+
+
+def test_unanswered_has_a_problem_for_every_item(here: Any) -> None:
+    ports = next(probe for probe in ALL if probe.name == "ports")
+    found = ports.unanswered(here(DECLARED).host, "it is down")
+    assert {(r.name, r.item, r.problem) for r in found} == {
+        (name, item, "it is down") for name in ports.measures for item in ("lo", "nosuch0")}
+
+
+def test_a_folder_that_is_not_there_is_no_answer(here: Any) -> None:
+    asked = read_class(here({}), "/sys/class/nosuchclass", "*/address")
+    with pytest.raises(CommandError, match="exited 2"):
+        _ = asked.stdout
+
+
+def test_a_file_that_is_not_there_is_left_out(here: Any) -> None:
+    asked = read_class(here({}), "/sys/class/net", "*/address", "*/nosuchfile")
+    assert b"lo/address:00:00:00:00:00:00" in asked.stdout
