@@ -2,10 +2,7 @@
 
 import datetime
 import hashlib
-import os
-import subprocess
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +11,7 @@ import pytest
 from kvgate.model.record import Evidence
 from kvgate.spec.inventory import Host
 from kvgate.transport.base import CommandResult
+from kvgate.transport.local import LocalTransport
 from kvgate.witness import Witness
 
 RECORDED = Path(__file__).parents[2] / "recorded"
@@ -45,29 +43,6 @@ class Scripted:
         return result_of(argv, say)
 
 
-class Here:
-    """This machine itself, by a plain subprocess."""
-
-    name = "h1"
-
-    def run(
-        self, argv: Sequence[str], *, timeout_s: float,
-        env: Mapping[str, str] | None = None, **_: Any,
-    ) -> CommandResult:
-        began, mono = datetime.datetime.now(datetime.UTC), time.monotonic()
-        try:
-            done = subprocess.run(
-                list(argv), capture_output=True, timeout=timeout_s, check=False,
-                env={**os.environ, **(env or {})},
-            )
-        except FileNotFoundError:
-            return result_of(argv, (127, b"", b"not found"))
-        return CommandResult(
-            host="h1", argv=tuple(argv), exit_status=done.returncode, stdout=done.stdout,
-            stderr=done.stderr, started_at=began, elapsed_s=time.monotonic() - mono,
-        )
-
-
 def host_of(declared: Mapping[str, Any], **fields: Any) -> Host:
     entry = {"roles": ["serving"], "transport": "local", "declared": dict(declared), **fields}
     return Host.model_validate(entry).model_copy(update={"name": "h1"})
@@ -89,11 +64,15 @@ def scripted() -> MakeWitness:
 
 
 @pytest.fixture
-def here() -> MakeWitness:
-    """Return witness(declared) for this machine."""
+def here() -> Iterator[MakeWitness]:
+    """Yield witness(declared) for this machine."""
+    transport = LocalTransport("h1")
+
     def make(declared: Mapping[str, Any], **fields: Any) -> Witness:
-        return Witness(host_of(declared, **fields), Here(), keep)  # type: ignore[arg-type]
-    return make
+        return Witness(host_of(declared, **fields), transport, keep)
+
+    yield make
+    transport.close()
 
 
 @pytest.fixture

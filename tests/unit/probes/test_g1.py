@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kvgate.engine.suitefiles import SuiteTest, tests_in
+from kvgate.engine import suitefiles
 from kvgate.probes import ALL
 from kvgate.spec import load
 from kvgate.spec.expect import coverage, expectations
@@ -13,9 +13,9 @@ from kvgate.spec.gate import Criterion
 ROOT = Path(__file__).parents[3]
 GATE = load.load_gate(ROOT / "gates/g1-arrival.yaml").value
 MEASURED = {measure: probe for probe in ALL for measure in probe.measures}
-SETTLED: dict[str, SuiteTest] = {
+SETTLED: dict[str, suitefiles.SuiteTest] = {
     criterion: test
-    for test in tests_in(ROOT / "suites/g1_arrival", name="suites/g1_arrival")
+    for test in suitefiles.tests_in(ROOT / "suites/g1_arrival", name="suites/g1_arrival")
     for criterion in test.settles
 }
 
