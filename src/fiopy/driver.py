@@ -91,9 +91,11 @@ def _wait(
             if cancel is not None and cancel.is_set():
                 return running.stop(), True
         return dataclasses.replace(running.stop(), timed_out=True), False
-    except BaseException:  # an interrupt of the caller's must not leave fio writing
-        running.stop()
-        raise
+    except BaseException as err:  # noqa: BLE001  raised again below; fio must not go on writing
+        try:
+            running.stop()
+        finally:
+            raise err  # the first error, also where stopping raises another
 
 
 def _judge(text: str, finished: Finished, cancelled: bool) -> Run:

@@ -125,7 +125,7 @@ def test_the_version_and_engines_of_this_fio(fio: str) -> None:
 
 
 def test_engines_of_a_recorded_fio(recorded: Callable[[str], bytes]) -> None:
-    names = parse_engines(recorded("fio-3.33_enghelp.txt").decode())
+    names = parse_engines(recorded("fio-3.33_enghelp.stdout").decode())
     assert {"libaio", "io_uring", "psync"} <= set(names)
     with pytest.raises(FioOutputError):
         parse_engines("command not found")

@@ -1,0 +1,127 @@
+"""What workloads share: estimates, and a folder on the host that is ours, marked, and removed."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+import secrets
+from collections.abc import Callable, Iterator
+
+from kvgate.errors import CommandError, NotRunError, ParseError, TransportError
+from kvgate.model.record import EvidenceRef
+from kvgate.witness import Witness
+
+OnProgress = Callable[[str], None]
+"""Is told in a phrase what goes on, from any thread; not recorded."""
+
+MARKER = ".kvgate-scratch"
+"""The file in a scratch folder whose token proves that the folder is ours to remove."""
+
+_ASK_S = 20.0
+_REMOVE_S = 300.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a workload will take, for `kvgate plan`: seconds about, bytes written at most."""
+
+    seconds: float
+    bytes_written: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScratchFolder:
+    """A folder on a host that this run made. ``free_bytes`` is what its file system had left."""
+
+    path: str
+    free_bytes: int
+    evidence: tuple[EvidenceRef, ...]
+
+
+@contextlib.contextmanager
+def scratch_folder(witness: Witness, purpose: str, *, needs_bytes: int) -> Iterator[ScratchFolder]:
+    """Make a folder in the host's scratch folder, and remove it on every way out.
+
+    1. the inventory must name a scratch folder that is no device; 2. `mktemp` makes a folder of a
+    unique name in it; 3. a marker with a random token goes in; 4. the file system must have room
+    for `needs_bytes`; 5. afterwards, only a folder whose marker holds that token is removed.
+
+    Raises NotRunError (no scratch, not writable, no room), ParseError, TransportError.
+    """
+    base = _declared(witness)  # 1.
+    path = _make(witness, base, purpose)  # 2.
+    token = secrets.token_hex(16).encode()
+    try:
+        witness.transport.write_file(f"{path}/{MARKER}", token)  # 3.
+        room = witness.ask(["df", "-kP", path], timeout_s=_ASK_S)  # 4.
+        free = free_bytes(room.stdout)
+        _require_room(f"{witness.host.name}: {base}", free, needs_bytes)
+        yield ScratchFolder(path, free, (room.ref,))
+    except BaseException as err:
+        try:
+            _remove(witness, path, token)  # 5.
+        except TransportError as second:  # the first error is what matters
+            err.add_note(f"{path} on {witness.host.name} could not be removed: {second.message}")
+        raise
+    _remove(witness, path, token)  # 5.
+
+
+def _declared(witness: Witness) -> str:
+    """Return the declared scratch folder without trailing slashes."""
+    scratch = (witness.host.scratch or "").rstrip("/")
+    where = witness.host.name
+    if not scratch:
+        raise NotRunError((f"{where}: the inventory names no scratch folder",),
+                          hint="add 'scratch: /a/folder' to the host; files are made only there")
+    parts = scratch.split("/")
+    if parts[0] or ".." in parts or parts[1] in ("proc", "sys") or (
+            parts[1] == "dev" and parts[2:3] != ["shm"]):
+        raise NotRunError((f"{where}: '{scratch}' is no folder for files",),
+                          hint="name a folder by its full path, not below /dev, /proc or /sys")
+    return scratch
+
+
+def _make(witness: Witness, base: str, purpose: str) -> str:
+    name = f"{base}/kvgate-{purpose}-"
+    made = witness.ask(["mktemp", "-d", f"{name}XXXXXXXX"], timeout_s=_ASK_S)
+    if not made.result.ok:
+        raise NotRunError((made.result.describe() + f" ({witness.host.name})",),
+                          hint=f"make {base} there and let this login write to it")
+    path = made.stdout.decode("utf-8", "replace").rstrip("\n")
+    if not (path.startswith(name) and re.fullmatch(r"[A-Za-z0-9]{8}", path[len(name):], re.ASCII)):
+        raise ParseError(f"{witness.host.name}: mktemp answered {path[:80]!r}, not {name}…")
+    return path
+
+
+def _remove(witness: Witness, path: str, token: bytes) -> None:
+    """Remove the folder if its marker holds our token; raises CommandError if it stays."""
+    host = witness.host.name
+    try:
+        there = witness.transport.read_file(f"{path}/{MARKER}", cap_bytes=4096)
+    except CommandError as err:
+        raise CommandError(host, f"{path} has lost its marker and is left as it is",
+                           hint="look at it and remove it by hand") from err
+    if there != token:
+        raise CommandError(host, f"{path} is not the folder this run made; it is left as it is")
+    witness.transport.run(["rm", "-rf", "--", path], timeout_s=_REMOVE_S).expect_ok()
+
+
+def _require_room(where: str, free: int, needs: int) -> None:
+    if free < needs:
+        raise NotRunError(
+            (f"{where} has {free / 1e9:.2f} GB free, the workload needs {needs / 1e9:.2f} GB",),
+            hint="free some space, choose another scratch folder, or a smaller size in the plan",
+        )
+
+
+_DF_LINE = re.compile(r"\s(\d{1,20})\s+(\d{1,20})\s+(\d{1,20})\s+\d{1,3}%\s+/", re.ASCII)
+
+
+def free_bytes(answer: bytes) -> int:
+    """Return the bytes available by `df -kP` (POSIX: 1024-byte units); raises ParseError."""
+    lines = answer.decode("utf-8", "replace").splitlines()
+    match = _DF_LINE.search(lines[1]) if len(lines) == 2 else None
+    if not match or "1024" not in lines[0]:
+        raise ParseError(f"df -kP: {answer[:120]!r} is not one file system in 1024-byte units")
+    return int(match[3]) * 1024

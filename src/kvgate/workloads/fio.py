@@ -1,0 +1,329 @@
+"""fio on files of a host: KV-shaped jobs by name (`shapes.SHAPES`), each to readings and evidence.
+
+Files only, in a folder that this run made and removes; never a device. O_DIRECT where the file
+system takes it, found by trying, and said in the reading ``fio.direct``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from decimal import Decimal
+
+import fiopy
+from fiopy.result import EILSEQ, ENOSPC
+from kvgate.errors import HarnessError, NotRunError, ParseError
+from kvgate.model.quantity import Quantity
+from kvgate.model.record import EvidenceRef, Reading
+from kvgate.spec.workload import FioWorkload
+from kvgate.witness import Answer, Witness
+from kvgate.workloads import shapes
+from kvgate.workloads.base import Estimate, OnProgress, scratch_folder
+from kvgate.workloads.host_runner import HostRunner
+from kvgate.workloads.shapes import SHAPES, Setting, Shape
+
+ENGINES = ("libaio", "io_uring", "psync")
+"""I/O engines in the order of preference; psync is in every fio."""
+
+Around = Callable[[], AbstractContextManager[object]]
+"""Makes the context in which a child works (``bench.child``), entered around fio alone."""
+
+_SLOWEST_B_PER_S = 20e6  # deadlines of jobs that end by size; slower than this is a hang
+_SLACK_S = 60.0
+_ESTIMATED_B_PER_S = 500e6  # of parts that end by size, for estimates only
+_LINE_RATE_B_PER_S = 12.5e9  # 100 Gb/s: most that a sustained job can write a second
+_SPARE_BYTES = 64 * 10**6  # left free on the file system beyond our files
+
+
+@dataclasses.dataclass(kw_only=True)
+class Place:
+    """Where fio works on one host: a folder of ours, what fio and its file system can do.
+
+    ``laid_out`` tells that the file which restores read is there; the first job that needs it
+    has it written, so that a resumed run without such a job writes nothing.
+    """
+
+    folder: str
+    setting: Setting
+    version: fiopy.Version
+    evidence: tuple[EvidenceRef, ...]
+    laid_out: bool = False
+
+    @property
+    def data(self) -> str:
+        """Return the path of the file that is laid out once and read by several jobs."""
+        return f"{self.folder}/data"
+
+
+@contextlib.contextmanager
+def prepare(witness: Witness, workload: FioWorkload, *, seed: int = 1) -> Iterator[Place]:
+    """Find out what the host can do, make a folder there, and remove it on every way out.
+
+    Raises NotRunError (no fio, no scratch folder, no room, size too small), SpecError for a job
+    name that is not known, TransportError where the host can't be asked.
+    """
+    wanted = [shapes.shape(name) for name in workload.jobs]
+    total = shapes.file_bytes(int(workload.size.base))
+    # the file that restores read stays; a job's own file is removed after it
+    files = len({shape.on_data for shape in wanted})
+    runner = HostRunner(witness)
+    with scratch_folder(witness, "fio", needs_bytes=total * files + _SPARE_BYTES) as folder:
+        with _fio_errors(witness):
+            version = fiopy.version(runner)
+            built_in = fiopy.engines(runner)
+        engine = next((each for each in ENGINES if each in built_in), "psync")
+        direct, ref = _takes_direct(witness, folder.path)
+        yield Place(
+            folder=folder.path,
+            setting=Setting(
+                engine=engine, direct=direct, ramp_s=workload.ramp.to("s"),
+                runtime_s=workload.runtime.to("s"), total_bytes=total, seed=seed,
+            ),
+            version=version,
+            evidence=(*folder.evidence, *runner.evidence, ref),
+        )
+
+
+def run(
+    witness: Witness,
+    job_name: str,
+    *,
+    workload: FioWorkload,
+    place: Place | None = None,
+    on_progress: OnProgress | None = None,
+    around: Around = contextlib.nullcontext,
+    cancel: threading.Event | None = None,
+    sustained: bool = False,
+    rate_bytes_per_s: int | None = None,
+) -> Answer:
+    """Run the job called `job_name` and return its readings; evidence: job file and fio's output.
+
+    Without `place` one is prepared for this job alone. `sustained` runs for all of the
+    workload's runtime and lifts the bound on bytes written (a soak), then best with
+    `rate_bytes_per_s`, the most in each direction.
+
+    I/O errors and failed verifications are readings (``fio.errors``, ``verify.errors``), and the
+    figures beside them are no measurements. Raises HarnessError where fio itself broke off,
+    NotRunError (also for a file system that ran full), SpecError, ParseError, TransportError.
+    """
+    shape = shapes.shape(job_name)
+    if place is None:
+        with prepare(witness, workload.model_copy(update={"jobs": [job_name]})) as own:
+            return run(witness, job_name, workload=workload, place=own, on_progress=on_progress,
+                       around=around, cancel=cancel, sustained=sustained,
+                       rate_bytes_per_s=rate_bytes_per_s)
+    setting = dataclasses.replace(
+        place.setting, ramp_s=workload.ramp.to("s"), runtime_s=workload.runtime.to("s"),
+        sustained=sustained, rate_bytes_per_s=rate_bytes_per_s,
+    )
+    child = _Child(witness, place, HostRunner(witness), around, on_progress, cancel)
+    if shape.on_data and not place.laid_out:
+        output = child.lay_out()
+        if output.failed:  # the storage's I/O errors, which are readings
+            return Answer((*_about(place), *_readings(shape, output)),
+                          (*place.evidence, *child.runner.evidence))
+    path = place.data if shape.on_data else f"{place.folder}/{shape.name}"
+    try:
+        done = child.measure(shapes.jobs(shape, path, setting), _deadline_s(shape, setting))
+    finally:
+        if not shape.on_data:
+            child.runner.remove_file(path)
+    readings = (*_about(place), *_readings(shape, done))
+    return Answer(readings, (*place.evidence, *child.runner.evidence))
+
+
+def estimate(workload: FioWorkload) -> Estimate:
+    """Return what all jobs and rounds of `workload` take; bytes written are an upper bound.
+
+    Raises SpecError for a job that is not known, NotRunError for a size that is too small.
+    """
+    total = shapes.file_bytes(int(workload.size.base))
+    wanted = [shapes.shape(name) for name in workload.jobs]
+    seconds, written = 0.0, 0.0
+    if any(shape.on_data for shape in wanted):
+        seconds, written = total / _ESTIMATED_B_PER_S, float(total)
+    for shape in wanted:
+        moved = total * (2 if shape.verify else shape.passes or 0)
+        limit = workload.runtime.to("s")
+        by_size = moved / _ESTIMATED_B_PER_S
+        seconds += workload.rounds * (
+            by_size if shape.verify else min(limit, by_size) if moved
+            else limit + workload.ramp.to("s"))
+        written += workload.rounds * (total if shape.verify else moved * shape.write_share)
+    return Estimate(seconds, round(written))
+
+
+def written_at_most(job_name: str, seconds: float, rate_bytes_per_s: int | None = None) -> int:
+    """Return the most bytes that a sustained job writes in `seconds`, by its rate or a port's."""
+    shape = shapes.shape(job_name)
+    if not shape.pattern.writes:
+        return 0
+    if rate_bytes_per_s is not None:
+        return round(seconds * rate_bytes_per_s)
+    return round(seconds * _LINE_RATE_B_PER_S * shape.write_share)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Child:
+    """fio, run in a place on a host for one call of `run`."""
+
+    witness: Witness
+    place: Place
+    runner: HostRunner
+    around: Around
+    on_progress: OnProgress | None
+    cancel: threading.Event | None
+
+    def lay_out(self) -> fiopy.Output:
+        """Write the file that restores read; it is laid out if the output has not failed."""
+        setting = self.place.setting
+        output = self.measure(
+            shapes.layout(self.place.data, setting),
+            setting.total_bytes / _SLOWEST_B_PER_S + _SLACK_S,
+        )
+        self.place.laid_out = not output.failed
+        return output
+
+    def measure(self, jobs: Sequence[fiopy.Job], deadline_s: float) -> fiopy.Output:
+        """Return what fio said, also where it met I/O errors or wrong data."""
+        with _fio_errors(self.witness), self.around():
+            try:
+                done = fiopy.run(
+                    jobs, self.runner, folder=self.place.folder, deadline_s=deadline_s,
+                    on_progress=self._say if self.on_progress else None, cancel=self.cancel,
+                ).output
+            except (fiopy.FioCancelled, fiopy.FioTimeout):
+                raise
+            except fiopy.FioFailed as err:
+                done = _what_it_met(err)
+        if done is None:
+            raise HarnessError(f"{self.witness.host.name}: fio's result was not read")
+        return done
+
+    def _say(self, progress: fiopy.Progress) -> None:
+        if self.on_progress:
+            self.on_progress(str(progress))
+
+
+def _what_it_met(err: fiopy.FioFailed) -> fiopy.Output:
+    """Return the output of a fio that ran and met errors of the storage; else raise `err` again."""
+    output = err.run.output if err.run else None
+    if (output is None or output.exit_status is None or not output.jobs or not output.error
+            or output.signal is not None):
+        raise err
+    if output.error == ENOSPC:
+        raise NotRunError(("the file system ran full under fio: " + output.why(),),
+                          hint="free some space, or choose a smaller size in the plan") from err
+    return output
+
+
+@contextlib.contextmanager
+def _fio_errors(witness: Witness) -> Iterator[None]:
+    """Translate fiopy's errors into ours, with the host's name."""
+    host = witness.host.name
+    try:
+        yield
+    except fiopy.FioMissing as err:
+        raise NotRunError((f"{host}: {err.message}",),
+                          hint="install the package 'fio' there, or set its path under 'tools'"
+                          ) from err
+    except fiopy.FioOutputError as err:
+        raise ParseError(f"{host}: {err.message}", hint=err.hint) from err
+    except fiopy.FioError as err:
+        raise HarnessError(f"{host}: {err.message}", hint=err.hint) from err
+
+
+def _takes_direct(witness: Witness, folder: str) -> tuple[bool, EvidenceRef]:
+    """Return whether the file system takes O_DIRECT, by writing one block that way."""
+    tried = witness.ask(
+        ["dd", "if=/dev/zero", f"of={folder}/direct", "bs=4096", "count=1", "oflag=direct"],
+        timeout_s=20,
+    )
+    return tried.result.ok, tried.ref
+
+
+def _deadline_s(shape: Shape, setting: Setting) -> float:
+    """Return when a job that should have ended hangs."""
+    if shape.verify:
+        return 2 * setting.total_bytes / _SLOWEST_B_PER_S + _SLACK_S
+    return setting.ramp_s + setting.runtime_s + _SLACK_S
+
+
+def _about(place: Place) -> tuple[Reading, ...]:
+    return (
+        Reading(name="fio.version", value=place.version.number),
+        Reading(name="fio.engine", value=place.setting.engine),
+        Reading(name="fio.direct", value=place.setting.direct),
+    )
+
+
+def _readings(shape: Shape, output: fiopy.Output) -> tuple[Reading, ...]:
+    """Return the figures of each direction, and the counts of errors."""
+    found = [Reading(name="fio.errors", value=Quantity.of(_errors(output, wrong=False), ""))]
+    because = f"not a measurement: {output.why()}" if output.failed else ""
+    for direction in shape.directions:
+        moved = [each for job in output.jobs if (each := job.moved(direction)) is not None]
+        found += _direction(direction, moved, because)
+    if shape.verify:
+        wrong = max(len(output.verify_failures), _errors(output, wrong=True))
+        found += [Reading(name="verify.errors", value=Quantity.of(wrong, "")), _verified(output)]
+    return tuple(found)
+
+
+def _errors(output: fiopy.Output, *, wrong: bool) -> int:
+    """Return how many errors the jobs met: blocks of wrong content, or I/O errors."""
+    return sum(
+        job.total_errors or 1
+        for job in output.jobs if job.error and (job.error == EILSEQ) is wrong
+    )
+
+
+def _verified(output: fiopy.Output) -> Reading:
+    """Return how many bytes were read back and compared (blocks found wrong are among them)."""
+    read = [job.read for job in output.jobs if job.name == "verify-read" and job.read]
+    total = read[0].total_bytes if len(read) == 1 else None
+    if not total:
+        return Reading(name="verify.bytes", value=None, problem="nothing was read back")
+    return Reading(name="verify.bytes", value=Quantity.of(total, "B"))
+
+
+def _direction(
+    direction: str, moved: Sequence[fiopy.Transfer], because: str
+) -> Iterator[Reading]:
+    """Yield the five figures of a direction, or five times the reason that there are none."""
+    if not because and len(moved) != 1:
+        because = f"fio reports {len(moved)} results for {direction}, not one"
+    values: dict[str, Quantity | None] = dict.fromkeys(
+        (f"fio.{direction}_bw", f"fio.{direction}_iops", f"fio.{direction}_clat_p50",
+         f"fio.{direction}_clat_p99", f"fio.bytes_{'read' if direction == 'read' else 'written'}"))
+    if not because:
+        values = dict(zip(values, _figures(moved[0]), strict=True))
+    for name, value in values.items():
+        lacks = "" if value is not None else because or "fio did not report it"
+        yield Reading(name=name, value=value, problem=lacks)
+
+
+def _figures(moved: fiopy.Transfer) -> tuple[Quantity | None, ...]:
+    """Return bandwidth, IOPS, p50, p99 and bytes; fio's percentiles are within 1.6 % of true."""
+    clat = moved.clat
+    p50, p99 = (clat.percentile_ns(percent) if clat else None for percent in (50, 99))
+    return (
+        Quantity.of(_scaled(moved.bytes_per_s, 10**6), "MB/s"),
+        Quantity.of(moved.iops, "IOPS"),
+        None if p50 is None else Quantity.of(_scaled(p50, 10**6), "ms"),
+        None if p99 is None else Quantity.of(_scaled(p99, 10**6), "ms"),
+        None if moved.total_bytes is None else Quantity.of(moved.total_bytes, "B"),
+    )
+
+
+def _scaled(value: float, by: int) -> Decimal:
+    """Return `value` divided by a power of ten, exactly."""
+    return Decimal(repr(value) if isinstance(value, float) else value) / by
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all jobs."""
+    return tuple(SHAPES)
