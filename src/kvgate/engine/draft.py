@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from kvgate.engine.draft_facts import Facts, about_scratch, look
-from kvgate.engine.draft_reasons import reason_for
+from kvgate.engine.draft_reasons import no_such_arm, reason_for
 from kvgate.errors import KvgateError
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Evidence, EvidenceRef
@@ -108,7 +108,7 @@ def _scope_out(
             if criterion.id in settled:
                 continue
             covered = coverage(criterion, inventory, expected)
-            reason = (
+            reason = no_such_arm(criterion, base) or (
                 _silence(criterion, covered, silent) if covered
                 else reason_for(criterion, inventory, facts)
             )

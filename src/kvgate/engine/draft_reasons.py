@@ -8,6 +8,7 @@ from kvgate.engine.draft_facts import Facts
 from kvgate.probes.network import no_speed
 from kvgate.spec.gate import Criterion
 from kvgate.spec.inventory import Inventory
+from kvgate.spec.plan import Plan
 
 _MANY = 4
 
@@ -27,6 +28,16 @@ def reason_for(criterion: Criterion, inventory: Inventory, facts: Facts) -> str:
     if kind in ("os", "kernel", "tool") and names:
         return f"the baseline {names} requires nothing for {measure}"
     return f"no host declares anything for {measure}"
+
+
+def no_such_arm(criterion: Criterion, plan: Plan) -> str:
+    """Return why `criterion` compares an arm that `plan` does not run; empty where it runs it."""
+    kv = plan.workloads.kv
+    asked = [criterion.where[label] for label in ("arm", "over") if label in criterion.where]
+    missing = [arm for arm in asked if kv and arm not in kv.arms]
+    if not kv or not missing:
+        return ""
+    return f"the plan runs no arm '{missing[0]}' (its arms: {', '.join(kv.arms)})"
 
 
 def _list(names: Iterable[str]) -> str:

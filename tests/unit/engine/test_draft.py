@@ -238,6 +238,27 @@ def test_what_the_base_has_scoped_out_is_not_repeated(workspace: Path) -> None:
     assert plan_of(found, workspace).scoped_out()["G1.29"] == "no GPU in a rehearsal"
 
 
+def test_an_arm_that_the_plan_does_not_run_is_scoped_out(workspace: Path) -> None:
+    (workspace / "gates/g3.yaml").write_text("""
+gate: G3
+title: t
+question: q
+entry: [G1]
+criteria:
+  - {id: G3.1, text: a, measure: m.x, phase: p, hosts: serving, basis: b,
+     where: {arm: device, over: local}, limits: {rehearsal: {at_least: 1}}}
+  - {id: G3.2, text: a, measure: m.x, phase: p, hosts: serving, basis: b,
+     where: {arm: local, over: recompute}, limits: {rehearsal: {at_least: 1}}}
+""", "utf-8")
+    text = PLAN_TEXT.replace("60 s}]", "60 s}, {gate: G3, suite: s, give_up_after: 9 s}]").replace(
+        "workloads: {}", "workloads: {kv: {arms: [recompute, local], rounds: 1, sessions: 1, "
+        "prompt_tokens: 1, output_tokens: 1, concurrency: [1]}}")
+    (workspace / PLAN).write_text(text, "utf-8")
+    out = plan_of(drafted(workspace, virtual()), workspace).scoped_out()
+    assert out["G3.1"] == "the plan runs no arm 'device' (its arms: recompute, local)"
+    assert "G3.2" not in out
+
+
 def test_odd_words_of_a_host_stay_words(workspace: Path) -> None:
     odd = b"vda/size:8\nvda/device/modalias:x\nvda/serial:1e5: #x'\"{}, [\nvda/device/model:yes\n"
     says = {**virtual(), "cd /sys/block": odd}
