@@ -69,7 +69,7 @@ class Metrics:
             lines = []
             for name, about in COUNTERS.items():
                 lines += [f"# HELP {name} {about}", f"# TYPE {name} counter"]
-                lines.append(f"{name}{self._labels} {self._counts[name]:.10g}")
+                lines.append(f"{name}{self._labels} {self._counts[name]:.17g}")
             lines += self._histogram()
         for name, value in gauges.items():
             lines += [f"# TYPE {name} gauge", f"{name}{self._labels} {value:.15g}"]
