@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import shlex
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -22,7 +23,8 @@ class CommandResult:
     """How a command on a host ended, whatever its exit status.
 
     ``exit_status`` is None where the host sent none: the deadline ended it (``timed_out``), a
-    signal did, or the link went. ``stdout_dropped``/``stderr_dropped`` count bytes beyond the cap.
+    signal did (``signal``; a status of 128 + n counts as signal n, as shells have it), or the host
+    just said none. ``stdout_dropped``/``stderr_dropped`` count bytes beyond the cap.
     """
 
     host: str
@@ -35,6 +37,7 @@ class CommandResult:
     timed_out: bool = False
     stdout_dropped: int = 0
     stderr_dropped: int = 0
+    signal: int | None = None
 
     @property
     def ok(self) -> bool:
@@ -54,6 +57,8 @@ class CommandResult:
             if self.timed_out
             else f"exited {self.exit_status} after {self.elapsed_s:.1f} s"
             if self.exit_status is not None
+            else f"was ended after {self.elapsed_s:.1f} s by {_signal_name(self.signal)}"
+            if self.signal is not None
             else f"ended after {self.elapsed_s:.1f} s without an exit status"
         )
         if self.ok is False and self.exit_status == 0:
@@ -66,6 +71,13 @@ class CommandResult:
         if self.exit_status == 127:
             return f"'{self.argv[0]}' is not installed there, or not in the PATH of this login"
         return ""
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 class HostProcess(Protocol):

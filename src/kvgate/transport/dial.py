@@ -1,0 +1,230 @@
+"""Opening an SSH connection: socket, handshake, host key, login, all before one deadline.
+
+With `ssh` the only module that imports paramiko.
+"""
+
+from __future__ import annotations
+
+import getpass
+import io
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import paramiko
+
+from kvgate.errors import HostKeyError, HostUnreachableError, LoginError
+from kvgate.spec.inventory import Host
+from kvgate.transport import hostkeys, secret
+
+KEEP_ALIVE_S = 15
+SILENCE_MS = 45_000
+"""How long the host's kernel may acknowledge nothing before the link counts as lost."""
+
+Tunnel = Callable[[str, int, float], paramiko.Channel]
+"""Opens a channel through a jump host: (address, port, timeout in seconds)."""
+
+_RSA = ("rsa-sha2-512", "rsa-sha2-256", "ssh-rsa")
+_KEY_CLASSES = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
+
+
+class _Deadline:
+    """The time that is left for all of a connection's steps."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._until = time.monotonic() + seconds
+
+    def left(self) -> float:
+        return max(0.05, self._until - time.monotonic())
+
+
+def dial(host: Host, tunnel: Tunnel | None) -> paramiko.Transport:
+    """Return a connection to `host` that is checked and logged in, `tunnel`led where given.
+
+    1. connect  2. shake hands  3. check the host's key  4. log in. `Host.connect_timeout` covers
+    all four. Raises HostUnreachableError, HostKeyError or LoginError.
+    """
+    deadline = _Deadline(host.connect_timeout.to("s"))
+    stream = _connect(host, tunnel, deadline)  # 1
+    try:
+        link = paramiko.Transport(stream)
+    except (paramiko.SSHException, OSError) as err:
+        stream.close()
+        raise HostUnreachableError(host.name, f"{_where(host)}: {err}") from err
+    try:
+        _shake_hands(host, link, deadline)  # 2
+        _check_key(host, link.get_remote_server_key())  # 3
+        _log_in(host, link, deadline)  # 4
+    except BaseException:
+        link.close()
+        raise
+    link.set_keepalive(KEEP_ALIVE_S)
+    return link
+
+
+def _where(host: Host) -> str:
+    return f"{host.address} port {host.port}"
+
+
+def _connect(
+    host: Host, tunnel: Tunnel | None, deadline: _Deadline
+) -> socket.socket | paramiko.Channel:
+    if tunnel is not None:
+        return tunnel(host.address or "", host.port, deadline.left())
+    try:
+        stream = socket.create_connection((host.address, host.port), timeout=deadline.left())
+    except OSError as err:
+        cause = (
+            f"no answer within {deadline.seconds:g} s" if isinstance(err, TimeoutError)
+            else err.strerror or str(err)
+        )
+        raise HostUnreachableError(
+            host.name, f"{_where(host)}: {cause}",
+            hint="see that the host is up, sshd runs there, and address and port are right",
+        ) from err
+    # Before paramiko speaks: Nagle and delayed ACK make 70 ms of a 4 ms handshake.
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_MS)
+    return stream
+
+
+def _shake_hands(host: Host, link: paramiko.Transport, deadline: _Deadline) -> None:
+    """Agree on keys, with the host-key types that we know of this host offered first."""
+    options = link.get_security_options()
+    first = [kind for key in _known(host) if not key.revoked for kind in _algorithms(key.keytype)]
+    options.key_types = sorted(options.key_types, key=lambda kind: kind not in first)
+    link.banner_timeout = link.handshake_timeout = link.auth_timeout = deadline.left()
+    try:
+        link.start_client(timeout=deadline.left())
+    except (paramiko.SSHException, EOFError, OSError) as err:
+        raise HostUnreachableError(
+            host.name, f"{_where(host)}: no SSH handshake: {str(err) or type(err).__name__}",
+            hint="see that this port is an sshd's, and its log",
+        ) from err
+    if not link.initial_kex_done:  # start_client returns silently when its time is over
+        raise HostUnreachableError(
+            host.name, f"{_where(host)}: no SSH handshake within {deadline.seconds:g} s",
+            hint="something accepts connections there and does not answer as an sshd",
+        )
+
+
+def _algorithms(keytype: str) -> Sequence[str]:
+    return _RSA if keytype == "ssh-rsa" else (keytype,)
+
+
+def _known_hosts(host: Host) -> Path:
+    return Path(host.known_hosts or "~/.ssh/known_hosts").expanduser()
+
+
+def _known(host: Host) -> tuple[hostkeys.KnownKey, ...]:
+    path = _known_hosts(host)
+    try:
+        text = path.read_text("utf-8", "replace")
+    except FileNotFoundError:
+        return ()
+    except OSError as err:
+        raise HostKeyError(host.name, f"{path}: {err.strerror}") from err
+    return hostkeys.known_keys(text, hostkeys.host_name(host.address or "", host.port))
+
+
+def _check_key(host: Host, key: paramiko.PKey) -> None:
+    """Raise HostKeyError unless known_hosts holds exactly this key and does not revoke it."""
+    known, blob = _known(host), key.asbytes()
+    shown = f"{key.get_name()} {hostkeys.fingerprint(blob)}"
+    if any(one.blob == blob and one.revoked for one in known):
+        raise HostKeyError(host.name, f"the host shows a key that is revoked: {shown}")
+    trusted = [one for one in known if not one.revoked]
+    if any(one.blob == blob for one in trusted):
+        return
+    path = _known_hosts(host)
+    line = hostkeys.entry(
+        hostkeys.host_name(host.address or "", host.port), key.get_name(), blob
+    )
+    if trusted:
+        former = ", ".join(f"{one.keytype} {hostkeys.fingerprint(one.blob)}" for one in trusted)
+        raise HostKeyError(
+            host.name,
+            f"the host key has changed: {path} has {former}; the host shows {shown}",
+            hint="another machine may be answering: find out why before anything else; only if "
+            f"the change is confirmed, replace the old line in {path} by:\n    {line}",
+        )
+    raise HostKeyError(
+        host.name,
+        f"the host key is not known: {shown}; the line for known_hosts is:\n    {line}",
+        hint=f"compare the fingerprint with the host's own (ssh-keygen -lf), then add the line "
+        f"to {path}",
+    )
+
+
+def _log_in(host: Host, link: paramiko.Transport, deadline: _Deadline) -> None:
+    """Offer the declared key, then the agent's; raises LoginError that lists what was offered."""
+    user = host.user or getpass.getuser()
+    offered = []
+    for name, key in _keys(host):
+        link.auth_timeout = deadline.left()
+        try:
+            more = link.auth_publickey(user, key)
+        except paramiko.AuthenticationException as err:
+            offered.append(f"{name} ({err})")
+        except (paramiko.SSHException, EOFError, OSError) as err:
+            raise HostUnreachableError(
+                host.name, f"{_where(host)}: the link was lost in the login: {err}"
+            ) from err
+        else:
+            if not more:
+                return
+            offered.append(f"{name} (accepted, but the host also wants: {', '.join(more)})")
+        if not link.is_active():
+            break
+    raise LoginError(
+        host.name, f"user '{user}' was refused; offered: {'; '.join(offered)}",
+        hint=f"see that the key stands in ~{user}/.ssh/authorized_keys there, or correct 'user' "
+        "or 'key' in the inventory",
+    )
+
+
+def _keys(host: Host) -> Iterator[tuple[str, paramiko.PKey]]:
+    """Yield the keys that the inventory allows, each with a name for messages."""
+    if host.key is None and not host.agent:
+        raise LoginError(
+            host.name, "the inventory declares neither a key nor an agent",
+            hint="give 'key: {file: …}' or 'agent: true'",
+        )
+    if host.key is not None:
+        key = _load(host, secret.resolve(host.name, "key", host.key))
+        yield f"{secret.place(host.key)}, {hostkeys.fingerprint(key.asbytes())}", key
+    if host.agent:
+        keys = paramiko.Agent().get_keys()
+        if not keys and host.key is None:
+            raise LoginError(
+                host.name, "the SSH agent holds no key, or there is no agent",
+                hint="start one and ssh-add the key; SSH_AUTH_SOCK must be set",
+            )
+        for one in keys:
+            yield f"agent, {hostkeys.fingerprint(one.asbytes())}", one
+
+
+def _load(host: Host, text: str) -> paramiko.PKey:
+    """Return the private key in `text` (OpenSSH or PEM: Ed25519, ECDSA, RSA)."""
+    passphrase = (
+        secret.resolve(host.name, "key_passphrase", host.key_passphrase).rstrip("\r\n")
+        if host.key_passphrase else None
+    )
+    origin = secret.place(host.key) if host.key else "key"
+    for kind in _KEY_CLASSES:
+        try:
+            return kind.from_private_key(io.StringIO(text), password=passphrase)
+        except paramiko.PasswordRequiredException as err:
+            raise LoginError(
+                host.name, f"the key from {origin} has a passphrase",
+                hint="name where it is: 'key_passphrase: {env: …}' or '{file: …}'",
+            ) from err
+        except (paramiko.SSHException, ValueError, IndexError, UnicodeDecodeError):
+            continue  # of another kind, or no key: told below when none fits
+    raise LoginError(
+        host.name, f"{origin} holds no private key that can be read"
+        + (" with this passphrase" if passphrase else ""),
+        hint="it must be an Ed25519, ECDSA or RSA key in OpenSSH or PEM form",
+    )
