@@ -82,7 +82,7 @@ class Sampler:
         try:
             self._process = self._transport.start(
                 script.command(round(self._every_s * 100)), deadline_s=self._deadline_s,
-                on_stdout=lambda piece: self._take(splitter, piece), cap_bytes=0,
+                on_stdout=lambda piece: self._take(splitter, piece), cap_bytes=4096,
             )
         except KvgateError as err:
             self._process = None
