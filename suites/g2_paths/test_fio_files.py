@@ -1,0 +1,74 @@
+"""G2 thin: KV-shaped fio jobs on files of every serving host, jobs interleaved by round."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Sequence
+
+from kvgate.errors import KvgateError
+from kvgate.spec.inventory import Host
+from kvgate.spec.workload import FioWorkload
+from kvgate.suite import Bench, NotRunError, settles
+from kvgate.workloads import fio
+
+VERIFY = "verify"
+
+
+@settles("G2.1", "G2.2", "G2.3", "G2.4", "G2.5", "G2.6", "G2.7", "G2.8", "G2.9")
+def test_kv_restores_stores_and_their_mix_on_files(bench: Bench) -> None:
+    """Run every job of the plan once a round, so that a drift of the storage meets all of them."""
+    workload = _workload(bench)
+    _on_each_serving_host(bench, [name for name in workload.jobs if name != VERIFY])
+
+
+@settles("G2.10", "G2.11", "G2.12")
+def test_stored_chunks_read_back_and_compared(bench: Bench) -> None:
+    """Write chunks with checksums, read all of them back, and count those that differ."""
+    workload = _workload(bench)
+    _on_each_serving_host(bench, [name for name in workload.jobs if name == VERIFY])
+
+
+def _workload(bench: Bench) -> FioWorkload:
+    workload = bench.plan.workloads.fio
+    if workload is None:
+        raise NotRunError(("the plan sets no workloads.fio",),
+                          hint="see gates/plans/rehearsal.yaml for one that does")
+    return workload
+
+
+def _on_each_serving_host(bench: Bench, jobs: Sequence[str]) -> None:
+    """Measure `jobs` on one host after the other; a host that can't be measured stops no other."""
+    workload = _workload(bench)
+    bench.require("" if jobs else f"the plan's workloads.fio.jobs are only: {workload.jobs}")
+    errors: list[KvgateError] = []
+    for host in bench.hosts("serving"):
+        try:
+            _measure(bench, host, workload.model_copy(update={"jobs": list(jobs)}))
+        except KvgateError as err:
+            errors.append(err)
+    if len(errors) > 1 and all(isinstance(err, NotRunError) for err in errors):
+        raise NotRunError(tuple(err.message for err in errors), hint=errors[0].hint)
+    if errors:
+        raise next((err for err in errors if not isinstance(err, NotRunError)), errors[0])
+
+
+def _measure(bench: Bench, host: Host, workload: FioWorkload) -> None:
+    """Run what is not finished yet of `workload` on one host, in a folder made for it."""
+    rounds = range(1, workload.rounds + 1)
+    blocks = list(bench.blocks("fio", host=[host.name], round=rounds, job=workload.jobs))
+    if not blocks:
+        return
+    witness = bench.witness(host)
+    around = functools.partial(bench.child, "fio", host=host.name)
+    with contextlib.ExitStack() as stack:
+        with bench.step("Make a folder for fio's files", host=host.name):
+            place = stack.enter_context(fio.prepare(witness, workload, seed=bench.seed % 2**31))
+        for block in blocks:
+            with block:
+                answer = fio.run(
+                    witness, block["job"], workload=workload, place=place, around=around,
+                    on_progress=lambda said: bench.progress(said, host=host.name, awaits="fio"),
+                )
+                bench.record(answer, host=host, phase="steady_state", job=block["job"],
+                             round=block["round"])
