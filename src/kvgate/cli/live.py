@@ -19,7 +19,7 @@ _QUIET_S = 10.0  # on no terminal: at most this long without a line
 
 
 class LiveView:
-    """A live table on a terminal, a line for each step elsewhere; `tell` feeds it from any thread."""
+    """A live table on a terminal, a line a step elsewhere; `tell` feeds it from any thread."""
 
     def __init__(self, title: str, console: Console) -> None:
         self.console = console

@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections.abc import Callable
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 Verb = Callable[[argparse.Namespace, list[str]], int]
+
+if TYPE_CHECKING:
+    Verbs: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 FORMATS = ("html", "md", "json", "junit")
 
@@ -57,18 +60,15 @@ def build_parser() -> argparse.ArgumentParser:
 class _Version(argparse.Action):
     """Prints the version without importing anything at start-up."""
 
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:  # type: ignore[override]  # fewer names than argparse's, same call
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         """Print and exit."""
         from kvgate import __version__
 
         parser.exit(0, f"kvgate {__version__}\n")
 
 
-Adder = "argparse._SubParsersAction[_Parser]"
-
-
-def _add(verbs: Adder, name: str, text: str, example: str) -> argparse.ArgumentParser:  # type: ignore[valid-type]  # argparse's private type
-    added: argparse.ArgumentParser = verbs.add_parser(  # type: ignore[attr-defined]  # ditto
+def _add(verbs: Verbs, name: str, text: str, example: str) -> argparse.ArgumentParser:
+    added: argparse.ArgumentParser = verbs.add_parser(
         name,
         help=text,
         description=text[:1].upper() + text[1:] + ".",
@@ -89,7 +89,7 @@ def _inputs(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _check(verbs: Adder) -> None:  # type: ignore[valid-type]
+def _check(verbs: Verbs) -> None:
     parser = _add(
         verbs,
         "check",
@@ -100,7 +100,7 @@ def _check(verbs: Adder) -> None:  # type: ignore[valid-type]
     parser.set_defaults(verb=_verb("prepare", "check_verb"))
 
 
-def _plan(verbs: Adder) -> None:  # type: ignore[valid-type]
+def _plan(verbs: Verbs) -> None:
     parser = _add(
         verbs,
         "plan",
@@ -111,7 +111,7 @@ def _plan(verbs: Adder) -> None:  # type: ignore[valid-type]
     parser.set_defaults(verb=_verb("prepare", "plan_verb"))
 
 
-def _run(verbs: Adder) -> None:  # type: ignore[valid-type]
+def _run(verbs: Verbs) -> None:
     parser = _add(
         verbs,
         "run",
@@ -134,7 +134,7 @@ def _run(verbs: Adder) -> None:  # type: ignore[valid-type]
     parser.set_defaults(verb=_verb("act", "run_verb"))
 
 
-def _rehearse(verbs: Adder) -> None:  # type: ignore[valid-type]
+def _rehearse(verbs: Verbs) -> None:
     parser = _add(
         verbs,
         "rehearse",
@@ -151,7 +151,7 @@ def _rehearse(verbs: Adder) -> None:  # type: ignore[valid-type]
     parser.set_defaults(verb=_verb("act", "rehearse_verb"))
 
 
-def _draft(verbs: Adder) -> None:  # type: ignore[valid-type]
+def _draft(verbs: Verbs) -> None:
     parser = _add(
         verbs,
         "draft",
@@ -167,7 +167,7 @@ def _draft(verbs: Adder) -> None:  # type: ignore[valid-type]
     parser.set_defaults(verb=_verb("prepare", "draft_verb"))
 
 
-def _hosts(verbs: Adder) -> None:  # type: ignore[valid-type]
+def _hosts(verbs: Verbs) -> None:
     parser = _add(
         verbs,
         "hosts",
@@ -179,15 +179,15 @@ def _hosts(verbs: Adder) -> None:  # type: ignore[valid-type]
 
 
 def _of_run(
-    verbs: Adder, name: str, text: str, example: str, module: str
-) -> argparse.ArgumentParser:  # type: ignore[valid-type]
+    verbs: Verbs, name: str, text: str, example: str, module: str
+) -> argparse.ArgumentParser:
     parser = _add(verbs, name, text, example)
     parser.add_argument("run", metavar="RUN", help="the run's folder, or its name in runs/")
     parser.set_defaults(verb=_verb(module, f"{name}_verb"))
     return parser
 
 
-def _judge(verbs: Adder) -> None:  # type: ignore[valid-type]
+def _judge(verbs: Verbs) -> None:
     parser = _of_run(
         verbs,
         "judge",
@@ -200,7 +200,7 @@ def _judge(verbs: Adder) -> None:  # type: ignore[valid-type]
     )
 
 
-def _report(verbs: Adder) -> None:  # type: ignore[valid-type]
+def _report(verbs: Verbs) -> None:
     parser = _of_run(
         verbs, "report", "write a run's report", "kvgate report RUN --format html,junit", "review"
     )
@@ -212,7 +212,7 @@ def _report(verbs: Adder) -> None:  # type: ignore[valid-type]
     )
 
 
-def _seal(verbs: Adder) -> None:  # type: ignore[valid-type]
+def _seal(verbs: Verbs) -> None:
     _of_run(
         verbs,
         "seal",
@@ -222,7 +222,7 @@ def _seal(verbs: Adder) -> None:  # type: ignore[valid-type]
     )
 
 
-def _verify(verbs: Adder) -> None:  # type: ignore[valid-type]
+def _verify(verbs: Verbs) -> None:
     _of_run(
         verbs,
         "verify",

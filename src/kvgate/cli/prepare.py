@@ -71,11 +71,12 @@ def hosts_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     from kvgate.engine.hosts import survey_hosts
     from kvgate.engine.workspace import default_inventory
     from kvgate.spec.load import load_inventory
-    from kvgate.transport.connect import connect
+    from kvgate.transport.connect import Connections
 
     workspace = workspace_of(arguments)
     path = Path(arguments.inventory) if arguments.inventory else default_inventory(workspace)
     inventory = load_inventory(path, name=workspace.name(path)).value
-    reports = survey_hosts(inventory, lambda host: connect(host, inventory))
+    with Connections(inventory) as connections:
+        reports = survey_hosts(inventory, connections.to)
     show_hosts(Console(highlight=False), reports)
     return 0 if all(report.ok for report in reports) else 2

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kvgate.engine.hosts import HostReport
-from kvgate.engine.outline import Outline
 from kvgate.model.finding import GateResult, RunResult
 from kvgate.model.verdict import Verdict
+
+if TYPE_CHECKING:
+    from kvgate.engine.hosts import HostReport
+    from kvgate.engine.outline import Outline
 
 VERDICT_STYLE = {
     "pass": "green",

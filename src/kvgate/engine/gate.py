@@ -15,8 +15,7 @@ from kvgate.model.finding import GateResult
 from kvgate.spec.inventory import Host
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
-from kvgate.transport.base import Transport
-from kvgate.transport.connect import connect
+from kvgate.transport.connect import Connections
 from kvgate.witness import Witness
 
 
@@ -79,18 +78,10 @@ class GateSession:
 def open_for_soak(workspace: Workspace, run: Path, gate: str) -> None:
     """Open `gate` for its soak and give the lock back; raises GateClosedError as `begin` does."""
     session = GateSession(workspace, run, gate, Progress(None))
-    transports: list[Transport] = []
-
-    def witness(host: Host) -> Witness:
-        transport = connect(host, session.setup.inventory.value)
-        transports.append(transport)
-        return Witness(host, transport, session.run.evidence)
-
     try:
-        session.begin(witness)
+        with Connections(session.setup.inventory.value) as connections:
+            session.begin(lambda host: Witness(host, connections.to(host), session.run.evidence))
     finally:
-        for transport in transports:
-            transport.close()
         session.close()
 
 

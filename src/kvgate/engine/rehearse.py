@@ -19,7 +19,7 @@ from kvgate.engine.workspace import (
     load_setup,
 )
 from kvgate.spec.inventory import Host, Inventory
-from kvgate.transport.connect import connect
+from kvgate.transport.connect import Connections
 from kvgate.transport.sshd import PrivateSshd
 
 SSH_INVENTORY = "inventory/local/rehearsal.yaml"
@@ -67,13 +67,10 @@ def _draft(
     }
     host = Host.model_validate(entry).model_copy(update={"name": "this-machine"})
     site = Inventory.model_validate({"inventory": "this-machine", "hosts": {"this-machine": entry}})
-    transport = connect(host, site)
-    try:
+    with Connections(site) as connections:
         found: Draft = draft(
-            host, transport, entry, workspace=workspace.root, plan=workspace.name(plan)
+            host, connections.to(host), entry, workspace=workspace.root, plan=workspace.name(plan)
         )
-    finally:
-        transport.close()
     written = (workspace.root / inventory, workspace.root / LOCAL_PLAN)
     for path, text in zip(written, (found.inventory, found.plan), strict=True):
         path.parent.mkdir(parents=True, exist_ok=True)

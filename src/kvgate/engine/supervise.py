@@ -167,7 +167,7 @@ def watch_child(
     progress_out, progress_in = os.pipe()
     alive_out, alive_in = os.pipe()
     environment = {k: v for k, v in os.environ.items() if k != "PYTEST_ADDOPTS"}
-    environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     (run / "logs").mkdir(exist_ok=True)
     with (run / "logs" / f"{log}.log").open("ab") as output:
         child = subprocess.Popen(

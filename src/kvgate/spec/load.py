@@ -70,7 +70,7 @@ def _explain(model: type[Strict], file: YamlFile, error: Any) -> str:
 
 def _present(file: YamlFile, loc: Where) -> Where:
     """Cut from `loc` what stands in no file: names of union members, model names."""
-    kept: list[str | int] = pydantic.Field(default_factory=list)
+    kept: list[str | int] = []
     for part in loc:
         if (*kept, part) in file.lines:
             kept.append(part)
@@ -110,7 +110,7 @@ def gate_of(file: YamlFile) -> Loaded[Gate]:
 
 def load_gates(folder: Path, *, name: str = "gates") -> dict[str, Loaded[Gate]]:
     """Load every ``g*.yaml`` of `folder`, by gate id; raises SpecError, also for a double id."""
-    found: dict[str, Loaded[Gate]] = pydantic.Field(default_factory=dict)
+    found: dict[str, Loaded[Gate]] = {}
     for path in sorted(folder.glob("g*.yaml")):
         loaded = load_gate(path, name=f"{name}/{path.name}")
         if loaded.value.gate in found:
@@ -171,7 +171,7 @@ def load_inventory(path: Path, *, name: str | None = None) -> Loaded[Inventory]:
 def inventory_of(file: YamlFile) -> Loaded[Inventory]:
     """Check one inventory; raises SpecError for doubles, unknown and circular jump hosts too."""
     inventory = validate(Inventory, file)
-    seen: dict[tuple[str, str], tuple[str, Where]] = pydantic.Field(default_factory=dict)
+    seen: dict[tuple[str, str], tuple[str, Where]] = {}
     for host, where, key in _identities(inventory):
         if key in seen:
             raise file.error(

@@ -100,7 +100,7 @@ class _Reader:
             return [self.build(each, (*where, i), around) for i, each in enumerate(node.value)]
         if node.tag in _TEXT_TAGS:
             return node.value
-        return self.loader.construct_object(node)  # type: ignore[no-untyped-call]
+        return self.loader.construct_object(node)
 
     def _mapping(
         self, node: yaml.MappingNode, where: Where, around: tuple[int, ...]

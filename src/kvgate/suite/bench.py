@@ -21,8 +21,7 @@ from kvgate.spec.plan import Plan
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
 from kvgate.suite.blocks import Block, key_of
-from kvgate.transport.base import Transport
-from kvgate.transport.connect import connect
+from kvgate.transport.connect import Connections
 from kvgate.witness import Answer, Witness
 
 _HOSTS_AT_ONCE = 64
@@ -37,7 +36,7 @@ class Bench:
         self.run = run
         self.progress_to = progress
         self.open_block = ""
-        self._transports: dict[str, Transport] = {}
+        self._connections = Connections(setup.inventory.value)
         self._steps = itertools.count(1)
 
     # what the run was told
@@ -70,9 +69,7 @@ class Bench:
 
     def witness(self, host: Host) -> Witness:
         """Return `host` ready to be asked; its connection is opened at first use and shared."""
-        if host.name not in self._transports:
-            self._transports[host.name] = connect(host, self.inventory)
-        return Witness(host, self._transports[host.name], self.run.evidence)
+        return Witness(host, self._connections.to(host), self.run.evidence)
 
     def require(self, *reasons: str) -> None:
         """Raise NotRunError with every reason that is not empty."""
@@ -125,7 +122,9 @@ class Bench:
             self._measure(reading, host, phase, marks, tuple(evidence), inputs, None)
             return
         point = {**marks, "host": host, "item": reading.item, "phase": phase}
-        for block in self.blocks(f"compute/{reading.name}", **{k: [v] for k, v in point.items()}):
+        named = {name: str(value) for name, value in point.items()}
+        block = Block(self, key_of(self.gate, f"compute/{reading.name}", named), named)
+        if block.key not in self.run.finished_blocks():
             with block:
                 self._measure(reading, host, phase, marks, tuple(evidence), inputs, None)
 
@@ -261,10 +260,7 @@ class Bench:
 
     def close(self) -> None:
         """Close every connection; what was started on them ends."""
-        for transport in self._transports.values():
-            with contextlib.suppress(KvgateError):
-                transport.close()
-        self._transports.clear()
+        self._connections.close()
 
 
 def _title(probes: Sequence[Probe]) -> str:

@@ -1,0 +1,151 @@
+"""A small site of our own: a workspace with one local host, to run whole gates in seconds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvgate.store.reader import RunReader
+
+GATE = """\
+gate: {gate}
+title: {gate} of a small site
+question: Does it hold?
+entry: [{entry}]
+criteria:
+"""
+
+CRITERION = """\
+  - id: {id}
+    text: what {measure} says
+    measure: {measure}
+    phase: inspection
+    hosts: serving
+    basis: made for this test
+    hint: look at the small site
+    limits: {{rehearsal: {limit}}}
+"""
+
+PLAN = """\
+plan: small
+title: A small site
+profile: rehearsal
+seed: 7
+gates: [{gates}]
+workloads: {{}}
+"""
+
+SUITE_HEAD = '''\
+"""Tests of a small site."""
+from kvgate.suite import Bench, Quantity, Reading, settles
+from kvgate.witness import Answer
+
+
+def say(bench, name, value=None, problem=""):
+    """Record one reading on every host, with the evidence of a real command."""
+    for host in bench.hosts("serving"):
+        for block in bench.blocks(name, host=[host.name]):
+            with block:
+                told = bench.witness(host).ask(["echo", name], timeout_s=10)
+                reading = Reading(name=name, value=value, problem=problem)
+                bench.record(Answer((reading,), (told.ref,)), host=host, phase="inspection")
+
+'''
+
+
+@dataclasses.dataclass
+class Site:
+    """A workspace in a temporary folder, and the commands run in it."""
+
+    root: Path
+
+    def gate(
+        self, gate: str, criteria: dict[str, tuple[str, str]], suite: str, *, entry: str = ""
+    ) -> None:
+        """Write a gate file (id → measure, limit) and its suite."""
+        text = GATE.format(gate=gate, entry=entry)
+        for key, (measure, limit) in criteria.items():
+            text += CRITERION.format(id=key, measure=measure, limit=limit)
+        name = gate.lower()
+        (self.root / "gates" / f"{name}-small.yaml").write_text(text)
+        folder = self.root / "suites" / name
+        folder.mkdir(exist_ok=True)
+        (folder / "test_small.py").write_text(SUITE_HEAD + suite)
+
+    def plan(self, *gates: str, more: str = "") -> None:
+        """Write the plan of `gates`."""
+        entries = ", ".join(
+            f"{{gate: {gate}, suite: suites/{gate.lower()}, give_up_after: 60 s}}" for gate in gates
+        )
+        (self.root / "gates/plans/rehearsal.yaml").write_text(PLAN.format(gates=entries) + more)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start a kvgate verb in the workspace."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "kvgate", *words],
+            cwd=self.root,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def kvgate(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a kvgate verb in the workspace to its end."""
+        child = self.start(*words)
+        out, err = child.communicate(timeout=120)
+        return subprocess.CompletedProcess(child.args, child.returncode, out, err)
+
+    def pytest(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a plain pytest in the workspace."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words],
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=environment,
+        )
+
+    def runs(self) -> list[Path]:
+        """Return the runs, oldest first (by when their journal began)."""
+        paths = [path.parent for path in (self.root / "runs").glob("*/journal.jsonl")]
+        return sorted(paths, key=lambda path: (path / "manifest.json").stat().st_mtime_ns)
+
+    def newest(self) -> Path:
+        """Return the newest run."""
+        return self.runs()[-1]
+
+    def findings(self, run: Path | None = None) -> dict[str, Any]:
+        """Return criterion → finding of a run."""
+        found = json.loads(((run or self.newest()) / "findings.json").read_bytes())
+        return {f["criterion"]: f for gate in found["gates"] for f in gate["findings"]}
+
+    def events(self, *kinds: str, run: Path | None = None) -> list[dict[str, Any]]:
+        """Return the fields of journal records of `kinds`."""
+        reader = RunReader(run or self.newest())
+        return [dict(event.fields) for event in reader.events(*kinds)]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Return an empty small site: one local host, a plan of G1."""
+    for folder in ("gates/plans", "suites", "inventory/local", "runs", "templates"):
+        (tmp_path / folder).mkdir(parents=True)
+    shipped = Path(__file__).resolve().parents[2] / "templates"
+    (tmp_path / "templates").rmdir()
+    (tmp_path / "templates").symlink_to(shipped)
+    (tmp_path / "inventory/local/this-machine.yaml").write_text(
+        "inventory: small\nhosts:\n  here: {roles: [serving], transport: local}\n"
+    )
+    made = Site(tmp_path)
+    made.plan("G1")
+    return made
