@@ -9,7 +9,7 @@ from kvgate.report import show, svg
 from kvgate.report.series import Group, Grouped
 from kvgate.report.views import Chart
 
-_WIDTH, _LEFT, _RIGHT, _ROW, _TOP = 520.0, 132.0, 78.0, 38.0, 8.0
+_WIDTH, _LEFT, _RIGHT, _ROW, _TOP = 540.0, 158.0, 82.0, 38.0, 8.0
 _SHOWN = 24  # bars in one picture; more are in the table
 
 
@@ -75,11 +75,13 @@ def _bar(
         at = scale(data.scaled(float(bound.limit.base)))
         board.line(at, middle - 14, at, middle + 14, "limit")
     furthest = max([end, *(scale(data.scaled(value)) for _, value in group.rounds)])
+    if bound is not None and furthest <= at < furthest + _RIGHT:
+        furthest = at  # the figure stands behind the limit's line, not across it
     board.text(furthest + 8, middle + 4, data.shown(group.median), "value")
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 20 else text[:19] + "…"
+    return text if len(text) <= 26 else text[:25] + "…"
 
 
 def _told(data: Grouped, groups: tuple[Group, ...]) -> str:
@@ -91,5 +93,5 @@ def _note(data: Grouped, what: str) -> str:
     if len(data.groups) > _SHOWN:
         parts.append(f"{len(data.groups) - _SHOWN} more are in the table.")
     if data.missing:
-        parts.append(f"{data.missing} measurement{'s' if data.missing != 1 else ''} without a value.")
+        parts.append(f"Measurements without a value: {data.missing}.")
     return " ".join(parts)

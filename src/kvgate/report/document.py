@@ -14,8 +14,10 @@ from kvgate.report.views import Mark, Page
 
 FORMAT = "kvgate-report/1"
 
-_FOR_THE_EYE = frozenset({"footer_css", "anchor", "hosts_open", "svg", "wide", "own_share",
-                          "child_share"})
+_FOR_THE_EYE = frozenset({
+    "footer_css", "anchor", "has_items", "hosts_open", "hosts_told", "svg", "wide", "own_share",
+    "child_share",
+})
 
 
 def render(page: Page) -> bytes:

@@ -44,7 +44,7 @@ class Exhibits:
                     self.disputed.add(ref)
 
     def views(self, sources: Sources) -> tuple[EvidenceView, ...]:
-        """Return every cited piece; one that can't be read says so instead of failing the report."""
+        """Return every cited piece; one that can't be read says so, and the report goes on."""
         return tuple(self._view(sources, ref) for ref in self.cited)
 
     def _view(self, sources: Sources, ref: EvidenceRef) -> EvidenceView:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from kvgate.model.finding import Finding, GateResult, HostFinding, ScopedOut
+from kvgate.model.quantity import Quantity
 from kvgate.model.record import ALL_HOSTS
 from kvgate.model.verdict import Verdict
 from kvgate.report import exhibits, show
@@ -32,6 +34,23 @@ def host_name(host: str) -> str:
     return "all hosts together" if host == ALL_HOSTS else host
 
 
+def readable(because: str, finding: Finding) -> str:
+    """Return a reason with the finding's own measured values as they are shown beside it."""
+    near = show.quantities_in(finding.limit)
+    raw = {finding.measured, *(host.measured for host in finding.hosts)}
+    for measured in sorted(raw, key=lambda each: (-len(each), each)):
+        shown = show.text(measured, near=near)
+        if shown.exact:
+            because = re.sub(rf"(?<![\w.]){re.escape(measured)}(?![\w/])", shown.text, because)
+    return because
+
+
+def _hosts_told(finding: Finding) -> str:
+    places, hosts = len(finding.hosts), len({host.host for host in finding.hosts})
+    on = f"{hosts} host{'s' if hosts != 1 else ''}"
+    return on if hosts == places else f"{places} items on {on}"
+
+
 def criterion_view(finding: Finding, sources: Sources) -> CriterionView:
     """Return one criterion's row."""
     criterion = sources.criterion(finding.criterion)
@@ -49,8 +68,9 @@ def criterion_view(finding: Finding, sources: Sources) -> CriterionView:
         mark=MARKS[finding.verdict], marginal=finding.marginal,
         limit=finding.limit, claim=f"{claim.value} ({claim.by})" if claim else "",
         measured=show.text(finding.measured, near=near),
-        because=finding.because, hint=finding.hint, facts=tuple(_facts(finding, sources)),
-        hosts=rows,
+        because=readable(finding.because, finding), hint=tuple(finding.hint.splitlines()),
+        facts=tuple(_facts(finding, sources)),
+        hosts=rows, hosts_told=_hosts_told(finding), has_items=any(row.item for row in rows),
         hosts_open=len(rows) <= _FOLDED_BEYOND or finding.verdict is not Verdict.PASS,
         evidence=linked, more_evidence=len(cited) - len(linked),
     )
@@ -78,7 +98,7 @@ def _worst_first(hosts: Iterable[HostFinding]) -> list[HostFinding]:
                                            each.host, each.item))
 
 
-def _host_row(host: HostFinding, near: tuple[show.Quantity, ...]) -> HostRow:
+def _host_row(host: HostFinding, near: tuple[Quantity, ...]) -> HostRow:
     return HostRow(
         host=host_name(host.host), item=host.item, mark=MARKS[host.verdict],
         marginal=host.marginal, measured=show.text(host.measured, near=near),
@@ -161,7 +181,8 @@ def _row(
         gate=gate, criterion=finding.criterion, text=_text(finding.criterion, sources),
         mark=MARKS[finding.verdict], host=host, item=item,
         measured=show.text(measured, near=show.quantities_in(finding.limit)),
-        limit=finding.limit, because=because, hint=finding.hint,
+        limit=finding.limit, because=readable(because, finding),
+        hint=tuple(finding.hint.splitlines()),
     )
 
 
@@ -172,5 +193,5 @@ def _gates_without_findings(sources: Sources) -> Iterator[Trouble]:
             yield Trouble(
                 gate=gate.gate, criterion="", text=spec.title if spec else "",
                 mark=MARKS[gate.verdict], host="", item="", measured=Shown(""), limit="",
-                because=gate.because, hint="",
+                because=gate.because, hint=(),
             )

@@ -1,4 +1,4 @@
-"""What departed from an undisturbed run: everything in the journal that is not its ordinary course."""
+"""What departed from an undisturbed run: all in the journal that is not its ordinary course."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kvgate.report.views import Deviation
 
 _ORDINARY = frozenset((
     "manifest", "run_begin", "run_end", "gate_begin", "gate_end", "gate_judged", "identity",
-    "step_begin", "step_end", "child_begin", "child_end", "attempt", "block_begin", "block_end", "measurements_synced",
-    "fault_begin", "fault_proven", "fault_repaired",
+    "step_begin", "step_end", "child_begin", "child_end", "attempt", "block_begin", "block_end",
+    "measurements_synced", "fault_begin", "fault_proven", "fault_repaired",
 ))
 """Kinds that every run has. What is not among them is listed, known to us or not."""
 
@@ -52,20 +52,24 @@ def _told(kind: str, fields: Mapping[str, Any]) -> str:
 
 
 def _faults(events: tuple[JournalEvent, ...]) -> Iterator[Deviation]:
-    """Yield the faults that were begun and not proven, or not repaired."""
-    seen = {kind: {(event.fields.get("fault"), event.fields.get("host"))
-                   for event in events if event.kind == kind}
-            for kind in ("fault_proven", "fault_repaired")}
+    """Yield the faults that were begun and not proven, or not repaired; each needs its own."""
+    open_: dict[tuple[object, object], list[tuple[JournalEvent, set[str]]]] = {}
+    begun = []
     for event in events:
-        if event.kind != "fault_begin":
-            continue
-        fault, host = event.fields.get("fault"), event.fields.get("host")
-        if (fault, host) not in seen["fault_proven"]:
+        key = (event.fields.get("fault"), event.fields.get("host"))
+        if event.kind == "fault_begin":
+            begun.append((event, seen := set[str]()))
+            open_.setdefault(key, []).append((event, seen))
+        elif event.kind in ("fault_proven", "fault_repaired") and key in open_:
+            open_[key][-1][1].add(event.kind)
+    for event, seen in begun:
+        what = f"{event.fields.get('fault')} on {event.fields.get('host')}"
+        if "fault_proven" not in seen:
             yield Deviation(show.clock(event.utc), "Fault not proven",
-                            f"{fault} on {host}: nothing shows that it happened")
-        if (fault, host) not in seen["fault_repaired"]:
+                            f"{what}: nothing shows that it happened")
+        if "fault_repaired" not in seen:
             yield Deviation(show.clock(event.utc), "Fault not repaired",
-                            f"{fault} on {host}: its repair was not proven")
+                            f"{what}: its repair was not proven")
 
 
 def _unfinished(sources: Sources) -> Iterator[Deviation]:

@@ -37,8 +37,10 @@ def _suite(root: ET.Element, gate: GateView, page: Page) -> Counter[str]:
             ET.SubElement(properties, "property", name=name, value=_legal(value))
     tally: Counter[str] = Counter()
     for criterion in gate.criteria:
-        message = criterion.because + (f" (hint: {criterion.hint})" if criterion.hint else "")
-        case = _case(suite, gate, f"{criterion.id} {criterion.text}", criterion.mark, message, tally)
+        message = " ".join([criterion.because, *(("Next:",) if criterion.hint else ()),
+                            *criterion.hint])
+        name = f"{criterion.id} {criterion.text}"
+        case = _case(suite, gate, name, criterion.mark, message, tally)
         ET.SubElement(case, "system-out").text = _legal(_told(criterion))
     for part in gate.scoped_out:
         _case(suite, gate, f"{part.criterion} {part.text}", part.mark,

@@ -145,8 +145,8 @@ def _gate(result: GateResult, sources: Sources, times: dict[str, spent.Span]) ->
 def _evidence_note(pieces: int) -> str:
     if not pieces:
         return "The findings cite no evidence."
-    return (f"{pieces} piece{'s' if pieces != 1 else ''} of evidence, each named by the SHA-256 of "
-            "what was stored. Only the beginning of an answer is shown; the run folder has it whole.")
+    return (f"Pieces of evidence: {pieces}, each named by the SHA-256 of what was stored. "
+            "Only the beginning of an answer is shown; the run folder has it whole.")
 
 
 def _provenance(sources: Sources) -> Iterator[Fact]:

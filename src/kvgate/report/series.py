@@ -54,7 +54,8 @@ def grouped(taken: Iterable[Measurement], name: str, *labels: str) -> Grouped:
             missing += 1
             continue
         first = first or each.value
-        key = tuple(each.host if label == "host" else each.labels.get(label, "") for label in labels)
+        key = tuple(each.host if label == "host" else each.labels.get(label, "")
+                    for label in labels)
         in_round = rounds.setdefault(key, {}).setdefault(each.labels.get("round", ""), [])
         in_round.append(float(each.value.base))
     groups = tuple(_group(key, rounds[key]) for key in sorted(rounds, key=natural))

@@ -32,6 +32,7 @@ _BINARY_LADDERS = {
     "bytes/s": tuple(f"{prefix}B/s" for prefix in _BINARY),
 }
 _WRITTEN = {"us": "µs", "x": "×", "degC": "°C", "count": ""}
+_FLOORS = {"min": Fraction(120), "h": Fraction(7200)}  # 90 s stay 90 s
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?(?: \S+)?")
 
 
@@ -61,8 +62,7 @@ def unit_for(quantity: Quantity) -> str:
     if size == 0:
         return quantity.unit
     for unit in units:
-        floor = Fraction(120) if unit == "min" else Fraction(7200) if unit == "h" else UNITS[unit][1]
-        if size >= floor:
+        if size >= _FLOORS.get(unit, UNITS[unit][1]):
             return unit
     return units[-1]
 
@@ -83,9 +83,9 @@ def quantity(value: Quantity, *, near: Iterable[Quantity] = ()) -> Shown:
         number = _rounded(value.base / factor, digits)
         if all(_side(Fraction(number) * factor, limit.base) == _side(value.base, limit.base)
                for limit in limits):
-            break
-    text = f"{number:f} {written(unit)}".rstrip()
-    return Shown(text, "" if text == str(value) else str(value))
+            text = f"{number:f} {written(unit)}".rstrip()
+            return Shown(text, "" if text == str(value) else str(value))
+    return Shown(str(value))  # a limit that this unit can't tell it from: as it was measured
 
 
 def _side(value: Fraction, limit: Fraction) -> int:
@@ -100,8 +100,7 @@ def _rounded(value: Fraction, digits: int) -> decimal.Decimal:
         return decimal.Decimal(0)
     places = max(0, digits - 1 - exact.adjusted())
     rounded = exact.quantize(decimal.Decimal(1).scaleb(-places), context=context)
-    whole = rounded == exact and rounded == rounded.to_integral_value()
-    return rounded.to_integral_value() if whole else rounded
+    return rounded.normalize(context) if rounded == exact else rounded
 
 
 def value(measured: Value, *, near: Iterable[Quantity] = ()) -> Shown:

@@ -32,8 +32,8 @@ def chart(gate: str, sources: Sources) -> Chart | None:
     if not windows:
         return None
     began = _began(gate, sources, windows)
-    width_s = _width_s(sources, windows)
-    panels = tuple(_panels(windows, width_s, began))[:_PANELS]
+    width_s = _width_s(sources)
+    panels = tuple(_panels(windows, width_s))[:_PANELS]
     drawn_end = max((point.at for panel in panels for point in panel.points), default=0.0)
     end_s = max(drawn_end + width_s / 2, width_s)
     cpu = _telemetry(sources, began, end_s)
@@ -71,7 +71,7 @@ def _began(gate: str, sources: Sources, windows: Iterable[Measurement]) -> datet
     return min(show.moment(each.taken_at) for each in windows)
 
 
-def _width_s(sources: Sources, windows: list[Measurement]) -> float:
+def _width_s(sources: Sources) -> float:
     """Return a window's length: the plan's, else 1, which makes the axis one of windows."""
     soak = sources.setup.plan.value.workloads.soak
     return float(soak.window.base) if soak else 1.0
@@ -84,10 +84,14 @@ def _index(each: Measurement) -> float | None:
     return None
 
 
-def _panels(windows: list[Measurement], width_s: float, began: datetime.datetime
-            ) -> Iterator[Panel]:
+def _order(name: str) -> tuple[int, str]:
+    known = list(_TITLES)
+    return (known.index(name) if name in known else len(known), name)
+
+
+def _panels(windows: list[Measurement], width_s: float) -> Iterator[Panel]:
     first = min((index for each in windows if (index := _index(each)) is not None), default=0.0)
-    for name in sorted({each.name for each in windows}, key=lambda each: (each not in _TITLES, each)):
+    for name in sorted({each.name for each in windows}, key=_order):
         values = [(index, each.value, each.labels.get("state", "normal")) for each in windows
                   if each.name == name and isinstance(each.value, Quantity)
                   and (index := _index(each)) is not None]

@@ -34,6 +34,11 @@ class JournalEvent(Protocol):
         ...
 
     @property
+    def boot(self) -> str:
+        """Return the boot that `mono` counts from."""
+        ...
+
+    @property
     def kind(self) -> str:
         """Return its kind, e.g. ``gate_begin``."""
         ...

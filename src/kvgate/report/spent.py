@@ -31,7 +31,7 @@ class _State:
     """What is open at one moment of the sweep."""
 
     gate: str = BETWEEN
-    children: dict[str, tuple[str, str]] = dataclasses.field(default_factory=dict)  # id → what, gate
+    children: dict[str, tuple[str, str]] = dataclasses.field(default_factory=dict)  # what, gate
 
     def see(self, event: JournalEvent) -> None:
         """Open and close what `event` says."""
@@ -68,12 +68,14 @@ def spans(events: Iterable[JournalEvent]) -> dict[str, Span]:
 def _stretches(events: Iterable[JournalEvent]) -> Iterator[tuple[str, frozenset[str], float]]:
     """Yield (gate, what was running, seconds) for the time between each two records."""
     state = _State()
-    before: float | None = None
+    before: JournalEvent | None = None
     for event in events:
-        if before is not None and event.kind != "resumed" and event.mono > before:
+        if before is not None and before.boot != event.boot:
+            state.children = {}
+        elif before is not None and event.kind != "resumed" and event.mono > before.mono:
             running = frozenset(what for what, _ in state.children.values())
-            yield state.gate, running, event.mono - before
-        before = event.mono
+            yield state.gate, running, event.mono - before.mono
+        before = event
         state.see(event)
 
 

@@ -9,7 +9,7 @@ from kvgate.report.views import Chart
 ARMS = ("recompute", "local", "device")
 """The arms in the order in which they are drawn, each with a shape of its own."""
 
-_LEFT, _TOP, _PLOT, _STRIP = 54.0, 14.0, 190.0, 86.0
+_LEFT, _TOP, _PLOT, _STRIP = 54.0, 30.0, 200.0, 86.0
 
 
 def draw(name: str, title: str, data: Grouped) -> Chart:
@@ -17,7 +17,7 @@ def draw(name: str, title: str, data: Grouped) -> Chart:
     arms = sorted({group.key[0] for group in data.groups}, key=_order)
     levels = list(dict.fromkeys(group.key[1] for group in sorted(data.groups, key=_level)))
     by_key = {group.key: group for group in data.groups}
-    width = max(_LEFT + _STRIP * len(arms) * len(levels) + 16, 420.0)
+    width = max(_LEFT + _STRIP * len(arms) * len(levels) + 16, 540.0)
     board = svg.Drawing(name, width, _TOP + _PLOT + 60, title=title, description=_told(data))
     scale = svg.spread([data.scaled(value) for group in data.groups for _, value in group.rounds],
                        _TOP + _PLOT, _TOP)
@@ -65,10 +65,10 @@ def _strip(
     count = len(group.rounds)
     for number, (round_, value) in enumerate(group.rounds):
         x = middle + (0 if count == 1 else 16 * (number / (count - 1) - 0.5))
-        board.point(x, scale(data.scaled(value)), shape, style,
-                    f"{arm}, concurrency {group.key[1]}, round {round_ or '?'}: {data.shown(value)}")
+        tip = f"{arm}, concurrency {group.key[1]}, round {round_ or '?'}: {data.shown(value)}"
+        board.point(x, scale(data.scaled(value)), shape, style, tip)
     near_top = min(at, *(scale(data.scaled(value)) for _, value in group.rounds), _TOP + _PLOT)
-    board.text(middle, max(near_top - 9, 10), data.shown(group.median), "value", "middle")
+    board.text(middle, near_top - 9, data.shown(group.median), "value", "middle")
     board.text(middle, _TOP + _PLOT + 17, arm if len(arm) <= 14 else arm[:13] + "…", "tick",
                "middle")
 
@@ -93,5 +93,5 @@ def _note(data: Grouped, log: bool) -> str:
     if log:
         parts.append("Logarithmic scale.")
     if data.missing:
-        parts.append(f"{data.missing} measurement{'s' if data.missing != 1 else ''} without a value.")
+        parts.append(f"Measurements without a value: {data.missing}.")
     return " ".join(parts)

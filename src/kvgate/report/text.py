@@ -21,7 +21,7 @@ LONGEST = 4000
 T = TypeVar("T")
 
 _PLAIN = re.compile(r"[\x20-\x7e\u00a1-\u00ac\u00ae-\u02ff\u4e00-\u9fff]*")
-_HIDDEN = frozenset("Cc Cf Cs Co Cn Zl Zp".split())
+_HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 _LOOKS_EMPTY = frozenset("\u115f\u1160\u3164\uffa0\u2800")
 
 
@@ -71,8 +71,9 @@ def excerpt(data: bytes, *, lines: int, width: int = 200) -> tuple[tuple[str, ..
     Bytes that are no UTF-8 show as U+FFFD. Reads no more of `data` than it shows.
     """
     head = data[: lines * width * 4]
-    rows = head.decode("utf-8", "replace").splitlines()
-    cut = len(head) < len(data) or len(rows) > lines or any(len(row) > width for row in rows[:lines])
+    rows = head.decode("utf-8", "replace").removesuffix("\n").split("\n") if head else []
+    cut = len(head) < len(data) or len(rows) > lines
+    cut = cut or any(len(row) > width for row in rows[:lines])
     return tuple(row if len(row) <= width else row[:width] + "…" for row in rows[:lines]), cut
 
 

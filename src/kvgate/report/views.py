@@ -94,9 +94,11 @@ class CriterionView:
     claim: str
     measured: Shown
     because: str
-    hint: str
+    hint: tuple[str, ...]  # lines
     facts: tuple[Fact, ...]  # deployment, statistic, phase, basis
     hosts: tuple[HostRow, ...]
+    hosts_told: str  # "3 hosts", "12 items on 3 hosts"
+    has_items: bool
     hosts_open: bool  # some host did not pass: its rows are not folded away
     evidence: tuple[EvidenceLink, ...]
     more_evidence: int  # pieces beyond those linked
@@ -159,7 +161,7 @@ class Trouble:
     measured: Shown
     limit: str
     because: str
-    hint: str
+    hint: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from kvgate.model.record import ALL_HOSTS, Evidence, Measurement, Value
 from kvgate.model.verdict import Verdict
 
 HERE = Path(__file__).parent
+FORCED = "G2 to be diagnosed while the drive of G1.3 is replaced"
 START = datetime.datetime(2026, 5, 12, 8, 15, tzinfo=datetime.UTC)
 HOSTILE = (
     "</pre></details><script>alert('x')</script>{{ 7*7 }}\x1b[31mred\x07 | `code` "
@@ -35,6 +36,7 @@ class FakeEvent:
     mono: float
     kind: str
     fields: Mapping[str, Any]
+    boot: str = "b1"
 
 
 @dataclasses.dataclass
@@ -138,7 +140,7 @@ def judged(run: FakeRun, setup: Setup, profile: str) -> RunResult:
             loaded.value, profile=profile, inventory=setup.inventory.value,
             expected=setup.expected, taken=run.measurements(), attempts=run.attempts(),
             scoped_out=setup.plan.value.scoped_out(),
-            forced="G2 to be diagnosed while the drive of G1.3 is replaced" if name == "G2" else "",
+            forced=FORCED if name == "G2" else "",
         )
         for name, loaded in setup.gates.items()
     )
@@ -157,7 +159,8 @@ def ran(run: FakeRun, *criteria: str) -> None:
 
 def _g1(run: FakeRun) -> None:
     run.add(0.4, "gate_begin", gate="G1", attempt=1)
-    for host, serials in {"ini1": ["7CQ1X93", "S6XTNX0T100201"], "ini2": ["7CQ1X94"], "load1": []}.items():
+    known = {"ini1": ["7CQ1X93", "S6XTNX0T100201"], "ini2": ["7CQ1X94"], "load1": []}
+    for host, serials in known.items():
         run.add(0.2, "identity", gate="G1", host=host, serials=serials, problem="")
     kernels = {"ini1": "6.1.0-28-amd64", "ini2": "6.1.0-28-amd64", "load1": "6.8.0-48-generic"}
     for host, kernel in kernels.items():
@@ -172,10 +175,11 @@ def _g1(run: FakeRun) -> None:
         run.measure("memory.size", q("65842324 KiB"), host, "inspection", meminfo)
     for host, serial, errors in (("ini1", "S6XTNX0T100201", 0), ("ini1", "S6XTNX0T100202", 0),
                                  ("ini2", "S6XTNX0T100307", 3)):
-        log = b'{\n  "critical_warning" : 0,\n  "media_errors" : %d,\n  "percent_used" : 0\n}\n' % errors
+        log = b'{\n  "critical_warning" : 0,\n  "media_errors" : %d\n}\n' % errors
         ref = run.keep(host, "nvme", "smart-log", f"/dev/disk/by-id/nvme-{serial}",
                        "--output-format=json", stdout=log)
-        run.measure("nvme.media_errors", Quantity.of(errors, ""), host, "inspection", ref, item=serial)
+        run.measure("nvme.media_errors", Quantity.of(errors, ""), host, "inspection", ref,
+                    item=serial)
     bad = run.keep("ini2", "cat", "/sys/bus/pci/devices/0000:41:00.0/current_link_speed", HOSTILE,
                    stdout=HOSTILE.encode("utf-8", "surrogatepass") + b"\n\xff\xfe", status=None,
                    stderr=b"\x1b]0;owned\x07cat: read error: Input/output error\n",
@@ -187,9 +191,9 @@ def _g1(run: FakeRun) -> None:
 
 
 def _g2(run: FakeRun) -> None:
-    chance = random.Random(2)  # noqa: S311  no secret
+    chance = random.Random(2)  # noqa: S311  noise of a sample, no secret
     run.add(0.2, "gate_refused", gate="G2", because="G1 is rejected")
-    run.add(0.1, "forced", gate="G2", reason="G2 to be diagnosed while the drive of G1.3 is replaced")
+    run.add(0.1, "forced", gate="G2", reason=FORCED)
     run.add(0.2, "gate_begin", gate="G2", attempt=1)
     for host in ("ini1", "ini2"):
         for job, read, write in (("kv-restore", 1.21e9, 0.0), ("kv-store", 0.0, 7.4e8),
@@ -216,13 +220,15 @@ def _g2(run: FakeRun) -> None:
 
 
 def _g3(run: FakeRun) -> None:
-    chance = random.Random(3)  # noqa: S311  no secret
+    chance = random.Random(3)  # noqa: S311  noise of a sample, no secret
     run.add(0.2, "gate_begin", gate="G3", attempt=1)
     run.add(0.3, "child_begin", id="engine", what="engine", host="load1")
-    base = {("recompute", "1"): 212, ("recompute", "4"): 655, ("local", "1"): 61, ("local", "4"): 148}
+    base = {("recompute", "1"): 212, ("recompute", "4"): 655,
+            ("local", "1"): 61, ("local", "4"): 148}
     for round_ in "123":
         for (arm, level), ms in base.items():
-            run.add(4.2, "step_begin", id=f"{arm}{level}{round_}", text="measure", host="", awaits="")
+            run.add(4.2, "step_begin", id=f"{arm}{level}{round_}", text="measure", host="",
+                    awaits="")
             for name, value in (("g3.ttft", f"{ms * (1 + chance.uniform(-0.1, 0.12)):.3f} ms"),
                                 ("g3.throughput", f"{21000 / ms * int(level):.2f} tok/s")):
                 run.measure(name, q(value), ALL_HOSTS, "steady_state", arm=arm, concurrency=level,
@@ -239,7 +245,7 @@ def _g3(run: FakeRun) -> None:
 
 
 def _g4(run: FakeRun) -> None:
-    chance = random.Random(4)  # noqa: S311  no secret
+    chance = random.Random(4)  # noqa: S311  noise of a sample, no secret
     run.add(0.3, "gate_begin", gate="G4", attempt=1)
     run.add(0.8, "child_begin", id="soak", what="soak", host="load1")
     begin = START + datetime.timedelta(seconds=run.now_s)
