@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from kvgate.engine.draft_facts import Facts, about_scratch, look
-from kvgate.engine.draft_reasons import no_such_arm, reason_for
+from kvgate.engine.draft_facts import Facts, Scratch, about_scratch, look
+from kvgate.engine.draft_reasons import no_limit, no_such_arm, reason_for
 from kvgate.errors import KvgateError
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Evidence, EvidenceRef
@@ -54,9 +54,10 @@ def draft(
     as a model. `plan` is a path below `workspace`.
 
     1. Look what is there, and declare it. 2. Ask again as G1 will, for what is declared. 3. Scope
-    out, with the reason, each criterion of the plan's gates that would cover nothing, or whose
-    question this machine can't answer. Raises TransportError where it can't be asked at all, and
-    SpecError where a file that was drafted would be refused.
+    out, with the reason, each criterion of the plan's gates that would cover nothing, whose
+    question this machine can't answer, or that has no limit in the plan's profile.
+
+    Raises TransportError where it can't be asked at all, SpecError for an unsound file.
     """
     base = load.load_plan(workspace / plan, root=workspace, name=plan)
     gates = {name: each.value for name, each in load.load_gates(workspace / "gates").items()}
@@ -65,13 +66,14 @@ def draft(
     inventory = load.inventory_of(yamlfile.parse(text.encode(), "the drafted inventory"))
     baseline = load.load_baseline(workspace / "inventory" / BASELINE_FILE, inventory)
     witness = Witness(inventory.value.hosts[host.name], transport, _forget)
-    out = _scope_out(
-        base.value, gates, inventory.value, baseline.value, facts, _unanswerable(witness)
-    )
+    scratch = about_scratch(witness, host.scratch) if host.scratch else Scratch()
+    silent = _unanswerable(witness)
+    if scratch.no_direct:
+        silent["fio.direct", ""] = scratch.no_direct
+    out = _scope_out(base.value, gates, inventory.value, baseline.value, facts, silent)
     plan_text = _plan_text(base, plan, host.name, out)
     load.plan_of(yamlfile.parse(plan_text.encode(), "the drafted plan"), base.files[0])
-    scratch = about_scratch(witness, host.scratch) if host.scratch else ()
-    return Draft(text, plan_text, (*facts.remarks, *_remarks(facts), *scratch))
+    return Draft(text, plan_text, (*facts.remarks, *_remarks(facts), *scratch.remarks))
 
 
 def _forget(evidence: Evidence) -> EvidenceRef:
@@ -111,7 +113,7 @@ def _scope_out(
             reason = no_such_arm(criterion, base) or (
                 _silence(criterion, covered, silent) if covered
                 else reason_for(criterion, inventory, facts)
-            )
+            ) or no_limit(criterion, base)
             if reason:
                 out.setdefault(reason, []).append(criterion.id)
     return out

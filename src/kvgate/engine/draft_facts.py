@@ -101,27 +101,32 @@ def _tools(witness: Witness) -> dict[str, str]:
     return {path.rpartition("/")[2]: path for path in paths if path.startswith("/")}
 
 
-def about_scratch(witness: Witness, folder: str) -> tuple[str, ...]:
-    """Return what a reader of G2's and G3's figures must know of the scratch folder's storage.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Scratch:
+    """What a reader of G2's and G3's figures must know of the scratch folder's storage."""
 
-    Writes one block there past the page cache, and removes it.
-    """
+    remarks: tuple[str, ...] = ()
+    no_direct: str = ""  # why O_DIRECT can't be had there; empty where it can
+
+
+def about_scratch(witness: Witness, folder: str) -> Scratch:
+    """Return what stores `folder`; writes one block there past the page cache, and removes it."""
     try:
         asked = witness.ask(["df", "--output=source,fstype", folder], timeout_s=SHORT_S, env=PLAIN)
         source, kind = system.file_system(asked.stdout)
     except KvgateError as err:
-        return (f"scratch: {err.message}",)
+        return Scratch((f"scratch: {err.message}",))
     remarks = []
     if not source.startswith("/dev/"):
         remarks.append(f"scratch {folder} is on {kind} ({source}), not on a block device of its "
                        "own: figures of fio and of the KV tier say nothing about a disk")
-    probe = f"{folder.rstrip('/')}/.kvgate-direct"
+    block_file = f"{folder.rstrip('/')}/.kvgate-direct"
     wrote = witness.ask(
-        ["dd", "if=/dev/zero", f"of={probe}", "bs=4096", "count=1", "oflag=direct"],
+        ["dd", "if=/dev/zero", f"of={block_file}", "bs=4096", "count=1", "oflag=direct"],
         timeout_s=SHORT_S, env=PLAIN,
     )
-    witness.ask(["rm", "-f", probe], timeout_s=SHORT_S)
-    if not wrote.result.ok:
-        remarks.append(f"scratch {folder} ({kind}) refuses O_DIRECT: fio reads through the page "
-                       "cache there")
-    return tuple(remarks)
+    witness.ask(["rm", "-f", block_file], timeout_s=SHORT_S)
+    no_direct = "" if wrote.result.ok else (
+        f"the scratch folder's file system ({kind}) refuses O_DIRECT: fio reads through the page "
+        "cache there")
+    return Scratch((*remarks, *([no_direct] if no_direct else [])), no_direct)

@@ -40,6 +40,14 @@ def no_such_arm(criterion: Criterion, plan: Plan) -> str:
     return f"the plan runs no arm '{missing[0]}' (its arms: {', '.join(kv.arms)})"
 
 
+def no_limit(criterion: Criterion, plan: Plan) -> str:
+    """Return that `criterion` has no limit in `plan`'s profile; empty where it has one."""
+    if plan.profile in criterion.limits:
+        return ""
+    others = ", ".join(f"'{profile}'" for profile in criterion.limits)
+    return f"it has no limit for the profile '{plan.profile}', only for {others}"
+
+
 def _list(names: Iterable[str]) -> str:
     """Return a few of `names`, and how many more there are."""
     known = list(names)

@@ -238,8 +238,7 @@ def test_what_the_base_has_scoped_out_is_not_repeated(workspace: Path) -> None:
     assert plan_of(found, workspace).scoped_out()["G1.29"] == "no GPU in a rehearsal"
 
 
-def test_an_arm_that_the_plan_does_not_run_is_scoped_out(workspace: Path) -> None:
-    (workspace / "gates/g3.yaml").write_text("""
+OTHER_GATE = """
 gate: G3
 title: t
 question: q
@@ -249,14 +248,34 @@ criteria:
      where: {arm: device, over: local}, limits: {rehearsal: {at_least: 1}}}
   - {id: G3.2, text: a, measure: m.x, phase: p, hosts: serving, basis: b,
      where: {arm: local, over: recompute}, limits: {rehearsal: {at_least: 1}}}
-""", "utf-8")
+  - {id: G3.3, text: a, measure: m.x, phase: p, hosts: serving, basis: b,
+     limits: {acceptance: {at_least: 1}}}
+  - {id: G3.4, text: a, measure: fio.direct, phase: p, hosts: serving, basis: b,
+     limits: {rehearsal: {equals: true}}}
+"""
+
+
+@pytest.fixture
+def two_gates(workspace: Path) -> Path:
+    """Return a workspace with another gate beside G1, and a plan that runs two arms of three."""
+    (workspace / "gates/g3.yaml").write_text(OTHER_GATE, "utf-8")
     text = PLAN_TEXT.replace("60 s}]", "60 s}, {gate: G3, suite: s, give_up_after: 9 s}]").replace(
         "workloads: {}", "workloads: {kv: {arms: [recompute, local], rounds: 1, sessions: 1, "
         "prompt_tokens: 1, output_tokens: 1, concurrency: [1]}}")
     (workspace / PLAN).write_text(text, "utf-8")
-    out = plan_of(drafted(workspace, virtual()), workspace).scoped_out()
+    return workspace
+
+
+def test_what_the_plan_does_not_run_or_limit_is_scoped_out(two_gates: Path) -> None:
+    out = plan_of(drafted(two_gates, virtual()), two_gates).scoped_out()
     assert out["G3.1"] == "the plan runs no arm 'device' (its arms: recompute, local)"
-    assert "G3.2" not in out
+    assert out["G3.3"] == "it has no limit for the profile 'rehearsal', only for 'acceptance'"
+    assert not {"G3.2", "G3.4"} & set(out)
+
+
+def test_o_direct_is_not_asked_of_a_folder_that_refuses_it(two_gates: Path) -> None:
+    out = plan_of(drafted(two_gates, virtual() | {"dd ": (1, b"")}), two_gates).scoped_out()
+    assert out["G3.4"].startswith("the scratch folder's file system (ext4) refuses O_DIRECT")
 
 
 def test_odd_words_of_a_host_stay_words(workspace: Path) -> None:
