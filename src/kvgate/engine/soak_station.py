@@ -21,9 +21,9 @@ from kvgate.workloads import fio
 from kvgate.workloads.base import scratch_folder
 
 MODEL = "tiny"
-SESSIONS = 8
-"""Sessions that come round and round: stored once, then restored, so that the load is the same
-in every window and the tier does not grow."""
+SESSIONS_A_USER = 2
+"""Sessions for each request under way, which come round and round: stored once, then restored,
+so that the load is the same in every window and the tier does not grow."""
 
 READS_OF_FILE = 9
 """How often a window reads fio's file, at most: sustained, at the same rate in every window; of
@@ -59,8 +59,9 @@ def station(
         reasons += err.reasons
     if place is None or engine is None:
         raise NotRunError(tuple(reasons))
-    requests = sessions(seed, SESSIONS, prompt_tokens=load.prompt_tokens,
-                        output_tokens=load.output_tokens, vocab=MODELS[MODEL].vocab)
+    requests = sessions(
+        seed, SESSIONS_A_USER * load.concurrency, prompt_tokens=load.prompt_tokens,
+        output_tokens=load.output_tokens, vocab=MODELS[MODEL].vocab)
     _warm_up(engine, requests, load)
     one = functools.partial(_fio, witness, load, place, stop)
     one(3.0)  # the first run lays the file out
@@ -93,8 +94,9 @@ def _engine(
     path = None
     if load.kv_arm != "recompute":
         model = MODELS[MODEL]
-        blocks = SESSIONS * -(-(load.prompt_tokens + load.output_tokens) // model.block)
-        folder = scratch_folder(witness, "soak-kv", needs_bytes=2 * blocks * model.block_bytes)
+        each = -(-(load.prompt_tokens + load.output_tokens) // model.block) * model.block_bytes
+        needs = 2 * SESSIONS_A_USER * load.concurrency * each
+        folder = scratch_folder(witness, "soak-kv", needs_bytes=needs)
         path = opened.enter_context(folder).path
     setup = ArmSetup(arm=load.kv_arm, seed=seed % 2**64, kv_path=path, model=MODEL)
     return opened.enter_context(start_engine(witness, setup, deadline_s=deadline_s))
