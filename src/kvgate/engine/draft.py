@@ -175,9 +175,9 @@ def _declared(facts: Facts) -> Iterator[str]:
     }
     if cpu:
         yield f"      cpu: {_flow(cpu)}"
-    if "memory.size" in told:
+    if isinstance(memory := told.get("memory.size"), Quantity):
         note = "as the kernel sees it, a little less than installed"
-        yield f"      memory: {told['memory.size']}  # {note}"
+        yield f"      memory: {memory.base // 2**20} MiB  # {note}"
     if isinstance(nodes := told.get("numa.nodes"), Quantity):
         yield f"      numa_nodes: {int(nodes.number)}"
     if facts.gpus:

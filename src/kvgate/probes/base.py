@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import decimal
 from collections.abc import Callable, Iterable
 from typing import Literal
 
+from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading, Value
 from kvgate.spec.inventory import Host
 from kvgate.witness import Answer, Testimony, Witness
@@ -47,6 +49,12 @@ class Probe:
 def reading(name: str, value: Value | None, problem: str = "", *, item: str = "") -> Reading:
     """Return a reading; `problem` counts only where there is no value (and must be given then)."""
     return Reading(name=name, value=value, item=item, problem="" if value is not None else problem)
+
+
+def shifted(number: int, places: int, unit: str) -> Quantity:
+    """Return `number` / 10**`places` in `unit`, exact, as people read it (``7.68 TB``)."""
+    with decimal.localcontext(prec=80):  # holds 128-bit counters of drives
+        return Quantity(decimal.Decimal(number).scaleb(-places).normalize(), unit)
 
 
 def answer(readings: Iterable[Reading], *asked: Testimony) -> Answer:

@@ -9,7 +9,7 @@ from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading
 from kvgate.parse import block, smart
 from kvgate.parse.block import BlockDevice
-from kvgate.probes.base import PLAIN, SHORT_S, Probe, answer, read_class, reading
+from kvgate.probes.base import PLAIN, SHORT_S, Probe, answer, read_class, reading, shifted
 from kvgate.spec.inventory import Disk
 from kvgate.witness import Answer, Testimony, Witness
 
@@ -92,7 +92,7 @@ def _told(disk: Disk, devices: tuple[BlockDevice, ...]) -> Iterator[Reading]:
     yield reading("disk.model", model, f"{names}: no model, or several, told", item=disk.id)
     size = sizes.pop() if len(sizes) == 1 else None
     why = f"{names} answer to '{disk.id}' with different sizes: declare the WWN of each"
-    yield reading("disk.size", None if size is None else Quantity.of(size, "B"), why, item=disk.id)
+    yield reading("disk.size", None if size is None else shifted(size, 9, "GB"), why, item=disk.id)
 
 
 def ask_smart(witness: Witness) -> Answer:
@@ -141,7 +141,7 @@ def _health(disk: Disk, told: Testimony) -> list[Reading]:
 
 def _values(log: smart.SmartLog) -> dict[str, Quantity | None]:
     written = None if log.data_units_written is None else (
-        Quantity.of(log.data_units_written * smart.DATA_UNIT_BYTES, "B"))
+        shifted(log.data_units_written * smart.DATA_UNIT_BYTES, 12, "TB"))
     return {
         "nvme.critical_warning": Quantity.of(log.critical_warning, ""),
         "nvme.media_errors": Quantity.of(log.media_errors, ""),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading
 from kvgate.parse import net
-from kvgate.probes.base import Probe, answer, read_class, reading
+from kvgate.probes.base import Probe, answer, read_class, reading, shifted
 from kvgate.spec.inventory import Nic
 from kvgate.witness import Answer, Testimony, Witness
 
@@ -39,7 +38,7 @@ def _told(nic: Nic, port: net.Port | None) -> Iterator[Reading]:
         for measure in MEASURES[1:]:
             yield reading(measure, None, f"there is no port '{nic.name}'", item=nic.name)
         return
-    speed = None if port.speed_mbps is None else Quantity.of(port.speed_mbps, "Mbit/s")
+    speed = None if port.speed_mbps is None else shifted(port.speed_mbps, 3, "Gbit/s")
     yield reading("nic.mac", port.mac, f"{port.name} has no address", item=nic.name)
     yield reading("nic.speed", speed, no_speed(port), item=nic.name)
     yield reading(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import decimal
+
 from kvgate.model.quantity import Quantity
 from kvgate.parse import lscpu, system
 from kvgate.probes.base import PLAIN, SHORT_S, Probe, answer, reading
@@ -46,8 +48,9 @@ def ask_processors(witness: Witness) -> Answer:
 def ask_memory(witness: Witness) -> Answer:
     """Return memory.size as the kernel sees it: what is installed less what it keeps (1 to 2 %)."""
     asked = witness.ask(["cat", "/proc/meminfo"], timeout_s=SHORT_S)
-    size = Quantity.of(system.mem_total_kib(asked.stdout), "KiB")
-    return answer([reading("memory.size", size)], asked)
+    with decimal.localcontext(prec=80):  # a binary fraction of any size, exactly
+        size = decimal.Decimal(system.mem_total_kib(asked.stdout)) / 2**20
+    return answer([reading("memory.size", Quantity(size, "GiB"))], asked)
 
 
 def ask_nodes(witness: Witness) -> Answer:

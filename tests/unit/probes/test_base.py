@@ -4,7 +4,7 @@ import pytest
 
 from kvgate.errors import CommandError
 from kvgate.probes import ALL
-from kvgate.probes.base import read_class
+from kvgate.probes.base import read_class, shifted
 
 DECLARED = {
     "disks": [{"name": "nosuch0"}, {"serial": "NOSUCH", "nvme": True}],
@@ -50,3 +50,12 @@ def test_a_folder_that_is_not_there_is_no_answer(here: Any) -> None:
 def test_a_file_that_is_not_there_is_left_out(here: Any) -> None:
     asked = read_class(here({}), "/sys/class/net", "*/address", "*/nosuchfile")
     assert b"lo/address:00:00:00:00:00:00" in asked.stdout
+
+
+@pytest.mark.parametrize(("number", "places", "unit", "text"), [
+    (7_681_501_126_656, 9, "GB", "7681.501126656 GB"), (100_000, 3, "Gbit/s", "100 Gbit/s"),
+    (0, 12, "TB", "0 TB"), (2**128 - 1, 12, "TB", "340282366920938463463374607.431768211455 TB"),
+])
+def test_shifted_numbers_stay_exact(number: int, places: int, unit: str, text: str) -> None:
+    assert str(shifted(number, places, unit)) == text
+    assert shifted(number, places, unit).base == number * (10**6 if unit == "Gbit/s" else 1)
