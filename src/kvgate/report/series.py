@@ -59,7 +59,8 @@ def grouped(taken: Iterable[Measurement], name: str, *labels: str) -> Grouped:
         in_round = rounds.setdefault(key, {}).setdefault(each.labels.get("round", ""), [])
         in_round.append(float(each.value.base))
     groups = tuple(_group(key, rounds[key]) for key in sorted(rounds, key=natural))
-    return Grouped(groups, _unit(first, groups), missing)
+    middle = statistics.median(group.median for group in groups) if groups else 0.0
+    return Grouped(groups, unit_of(first, middle) if first else "", missing)
 
 
 def _group(key: tuple[str, ...], rounds: dict[str, list[float]]) -> Group:
@@ -68,13 +69,10 @@ def _group(key: tuple[str, ...], rounds: dict[str, list[float]]) -> Group:
     return Group(key, points, statistics.median(value for _, value in points))
 
 
-def _unit(first: Quantity | None, groups: Sequence[Group]) -> str:
-    """Return the unit in which the median of the groups reads best."""
-    if first is None:
-        return ""
+def unit_of(first: Quantity, middle: float) -> str:
+    """Return the unit, of the kind of `first`, in which `middle` (in base units) reads best."""
     base = next(unit for unit in reversed(show.ladder(first.unit)) if UNITS[unit][0] ==
                 first.dimension)
-    middle = statistics.median(group.median for group in groups)
     per_unit = float(UNITS[base][1])
     return show.unit_for(Quantity.of(f"{middle / per_unit:.9f}", base))
 

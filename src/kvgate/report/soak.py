@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import math
+import statistics
 from collections.abc import Iterable, Iterator
 
 from kvgate.model.quantity import UNITS, Quantity
 from kvgate.model.record import Measurement
 from kvgate.report import show, timeline
-from kvgate.report.series import thinned
+from kvgate.report.series import thinned, unit_of
 from kvgate.report.sources import JournalEvent, Sources
 from kvgate.report.timeline import Panel, Point, Shade
 from kvgate.report.views import Chart
@@ -92,18 +93,20 @@ def _order(name: str) -> tuple[int, str]:
 def _panels(windows: list[Measurement], width_s: float) -> Iterator[Panel]:
     first = min((index for each in windows if (index := _index(each)) is not None), default=0.0)
     for name in sorted({each.name for each in windows}, key=_order):
-        values = [(index, each.value, each.labels.get("state", "normal")) for each in windows
-                  if each.name == name and isinstance(each.value, Quantity)
-                  and (index := _index(each)) is not None]
-        values = [each for each in values if each[1].dimension == values[0][1].dimension]
-        if not values:
+        of_name = [(index, each.value, each.labels.get("state", "normal")) for each in windows
+                   if each.name == name and isinstance(each.value, Quantity)
+                   and (index := _index(each)) is not None]
+        if not of_name:
             continue
-        unit = show.unit_for(sorted(value for _, value, _ in values)[len(values) // 2])
-        factor = UNITS[unit][1]
+        kind = of_name[0][1]
+        values = [(index, float(value.base), state) for index, value, state in of_name
+                  if value.dimension == kind.dimension]
+        unit = unit_of(kind, statistics.median(value for _, value, _ in values))
+        factor = float(UNITS[unit][1])
         yield Panel(
             _TITLES.get(name, name.removeprefix(_PREFIX).replace("_", " ")), unit,
-            points=tuple(Point((index - first + 0.5) * width_s, float(value.base / factor), state)
-                         for index, value, state in sorted(values, key=lambda each: each[0])),
+            points=tuple(Point((index - first + 0.5) * width_s, value / factor, state)
+                         for index, value, state in sorted(values)),
         )
 
 
