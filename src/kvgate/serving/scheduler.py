@@ -1,12 +1,14 @@
 """Works on several generations at once: a few threads, each advancing one by one step.
 
-A step is one chunk of prefill or one decoded token. Decoding goes before prefill (answers under
-way keep flowing), prefill in order of arrival. Reading chunks has threads of its own, so that it
-overlaps with computing. A generation is never in two steps at once.
+A step is one chunk of prefill or one decoded token. Where both wait they take turns, so that
+answers under way keep flowing and a restored prompt, one chunk short, is not held up by them;
+answers go round in turn, prompts in order of arrival. Reading chunks has threads of its own, so
+that it overlaps with computing. A generation is never in two steps at once.
 """
 
 from __future__ import annotations
 
+import collections
 import concurrent.futures
 import heapq
 import itertools
@@ -21,7 +23,29 @@ from kvgate.serving.tier import Tier
 
 log = logging.getLogger(__name__)
 RESTORE_THREADS = 4
-_DECODE, _PREFILL = 0, 1
+
+
+class _Ready:
+    """The generations whose next step may be taken; not thread-safe by itself."""
+
+    def __init__(self) -> None:
+        self._prompts: list[tuple[int, Generation]] = []  # by arrival
+        self._answers: collections.deque[tuple[int, Generation]] = collections.deque()
+        self._answered_last = False
+
+    def __len__(self) -> int:
+        return len(self._prompts) + len(self._answers)
+
+    def put(self, order: int, generation: Generation) -> None:
+        if generation.answered:
+            self._answers.append((order, generation))
+        else:
+            heapq.heappush(self._prompts, (order, generation))
+
+    def take(self) -> tuple[int, Generation]:
+        """Return the next one: of the other kind than the last, where there is a choice."""
+        self._answered_last = bool(self._answers) and not (self._answered_last and self._prompts)
+        return self._answers.popleft() if self._answered_last else heapq.heappop(self._prompts)
 
 
 class Scheduler:
@@ -33,7 +57,7 @@ class Scheduler:
         self._decoder = decoder
         self._tier = tier
         self._metrics = metrics
-        self._ready: list[tuple[int, int, Generation]] = []
+        self._ready = _Ready()
         self._arrivals = itertools.count()
         self._changed = threading.Condition()
         self._closing = False
@@ -82,11 +106,11 @@ class Scheduler:
         except Exception as err:  # noqa: BLE001  the request must learn of it, whatever it is
             self._break_off(generation, err)
         else:
-            self._put(_PREFILL, order, generation)
+            self._put(order, generation)
 
-    def _put(self, priority: int, order: int, generation: Generation) -> None:
+    def _put(self, order: int, generation: Generation) -> None:
         with self._changed:
-            heapq.heappush(self._ready, (priority, order, generation))
+            self._ready.put(order, generation)
             self._changed.notify()
 
     def _work(self) -> None:
@@ -95,7 +119,7 @@ class Scheduler:
                 self._changed.wait_for(lambda: self._ready or self._closing)
                 if self._closing:
                     return
-                _, order, generation = heapq.heappop(self._ready)
+                order, generation = self._ready.take()
                 self._running += 1
             goes_on = False
             try:
@@ -106,7 +130,7 @@ class Scheduler:
                 with self._changed:
                     self._running -= 1
             if goes_on:
-                self._put(_DECODE if generation.answered else _PREFILL, order, generation)
+                self._put(order, generation)
 
     def _advance(self, generation: Generation) -> bool:
         """Do one step and tell of its token; tells whether there is more to do."""

@@ -57,7 +57,8 @@ def uniform(seed: int, stream: int, shape: tuple[int, int], half_width: float) -
     Every step is an exact or correctly rounded float32 operation, hence the same everywhere.
     """
     count = shape[0] * shape[1]
-    raw = np.random.Philox(key=np.array([seed, stream], dtype=np.uint64)).random_raw((count + 1) // 2)
+    key = np.array([seed, stream], dtype=np.uint64)
+    raw = np.random.Philox(key=key).random_raw((count + 1) // 2)
     bits = raw.astype("<u8", copy=False).view("<u4")[:count] >> np.uint32(8)
     floats = bits.astype(np.float32)
     floats -= np.float32(2**23)

@@ -1,4 +1,5 @@
 import threading
+import time
 
 import pytest
 
@@ -21,6 +22,13 @@ class Listener:
         self._log.append(self._name)
         if step.last:
             self.over.set()
+
+
+def wait_until(condition) -> None:
+    deadline = time.monotonic() + 10
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert condition()
 
 
 @pytest.fixture
@@ -59,7 +67,7 @@ def test_many_at_once_are_answered_as_alone(scheduling, threads: int) -> None:
     assert scheduler.gauges() == {"vllm:num_requests_running": 0, "vllm:num_requests_waiting": 0}
 
 
-def test_an_answer_under_way_goes_before_a_new_prompt(scheduling) -> None:
+def test_an_answer_under_way_and_a_new_prompt_take_turns(scheduling) -> None:
     scheduler, _ = scheduling(1)
     log: list[str] = []
     first, second = Listener(log, "first"), Listener(log, "second")
@@ -73,11 +81,32 @@ def test_an_answer_under_way_goes_before_a_new_prompt(scheduling) -> None:
 
     scheduler.submit(Generation((1,), 20, hold))
     assert begun.wait(10)
-    scheduler.submit(Generation((2,) * 400, 1, second))
+    scheduler.submit(Generation((2,) * 16 * 5, 1, second))  # five chunks
+    wait_until(lambda: len(scheduler._ready) == 1)
     go_on.set()
     assert first.over.wait(10)
     assert second.over.wait(10)
-    assert log == ["first"] * 20 + ["second"]
+    assert log.index("second") in (5, 6)
+
+
+def test_prompts_are_computed_in_order_of_arrival(scheduling) -> None:
+    scheduler, _ = scheduling(1)
+    log: list[str] = []
+    held = Listener(log, "held")
+    go_on = threading.Event()
+
+    def hold(step: Step) -> None:
+        go_on.wait(10)
+        held(step)
+
+    scheduler.submit(Generation((1,), 1, hold))
+    waiting = [Listener(log, str(number)) for number in range(5)]
+    for number, listener in enumerate(waiting):
+        scheduler.submit(Generation((2,) * 100, 1, listener))
+        wait_until(lambda number=number: len(scheduler._ready) == number + 1)
+    go_on.set()
+    assert all(listener.over.wait(10) for listener in waiting)
+    assert log == ["held", "0", "1", "2", "3", "4"]
 
 
 def test_a_cancelled_one_is_not_computed_on(scheduling) -> None:
