@@ -61,7 +61,7 @@ def utc_text(moment: datetime.datetime) -> str:
         raise StoreError(f"{moment}: a time without a zone can't be stored; use UTC")
     if moment.tzinfo is not datetime.UTC:
         moment = moment.astimezone(datetime.UTC)
-    return f"{moment.isoformat(timespec='microseconds')[:26]}Z"
+    return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
 def utc_time(text: str) -> datetime.datetime:

@@ -93,6 +93,7 @@ class File:
         flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT | os.O_EXCL if new else 0)
         with told(path, "making the file" if new else "opening it for writing"):
             self._fd = _system.open(path, flags)
+            self._firm = os.fstat(self._fd).st_size
         self._open = True
 
     @classmethod
@@ -111,14 +112,26 @@ class File:
             left = _behind(left, done)
 
     def sync(self) -> None:
-        """Return once everything written is on the medium."""
-        with told(self.path, "fsync"):
-            _system.fsync(self._fd)
+        """Return once everything written is on the medium.
+
+        After a failed fsync Linux may forget what it could not write and call the next one fine,
+        so what was written since the last good one is cut off again where that is possible.
+        """
+        size = self.size()
+        try:
+            with told(self.path, "fsync"):
+                _system.fsync(self._fd)
+        except WriteFailedError:
+            with contextlib.suppress(OSError):
+                _system.truncate(self._fd, self._firm)
+            raise
+        self._firm = size
 
     def truncate(self, size: int) -> None:
         """Cut the file to `size` bytes."""
         with told(self.path, f"cutting it to {size} bytes"):
             _system.truncate(self._fd, size)
+        self._firm = min(self._firm, size)
 
     def size(self) -> int:
         """Return its length in bytes."""

@@ -59,11 +59,12 @@ def recover(path: Path) -> Parts:
     told, digest = manifest.read(path)  # 1
     for name in told["inputs"]:
         manifest.read_input(path, told, name)
+    if not (path / JOURNAL).exists() and not (path / MEASUREMENTS).exists():
+        raise _never_begun(path)
     journal = Journal(path, digest)  # 2
     ledger = journal.read()
     if not journal.walk.count:
-        raise StoreError(f"{path}: its journal holds no record: the run was never begun",
-                         hint="remove the folder and start again")
+        raise _never_begun(path)
     stored = ledger.stored
     walks = (
         journal.walk,
@@ -74,6 +75,11 @@ def recover(path: Path) -> Parts:
     notes = evidence.recover(stored.evidence)
     opened, measurements, telemetry = (_reopen(walk, notes) for walk in walks)  # 5
     return Parts(opened, measurements, telemetry, evidence, ledger, tuple(notes))
+
+
+def _never_begun(path: Path) -> StoreError:
+    return StoreError(f"{path}: its creation was interrupted: no record was ever written",
+                      hint="it holds nothing: remove the folder and start again")
 
 
 def bound(path: Path, genesis: str, point: Point, *, keep_rest: bool = False) -> Walk:
