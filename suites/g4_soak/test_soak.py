@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import cast
 
 from kvgate.judge.drift import SeriesError, trend
 from kvgate.model.quantity import Quantity
@@ -23,8 +24,10 @@ def test_sustained_load_of_requests_and_fio(bench: Bench) -> None:
     for host in bench.hosts("serving"):
         windows = _of(bench, "soak.window_time", host)
         bench.compute(
-            _sum("soak.duration", windows), inputs=f"sum of {len(windows)} soak.window_time",
-            phase="steady_state", host=host.name,
+            _sum("soak.duration", windows),
+            inputs=f"sum of {len(windows)} soak.window_time",
+            phase="steady_state",
+            host=host.name,
         )
 
 
@@ -39,7 +42,8 @@ def test_telemetry_of_every_host(bench: Bench) -> None:
         bench.compute(
             _share("soak.telemetry_share", samples, int(due_s / every_s)),
             inputs=f"sum of {len(samples)} soak.telemetry_samples over seconds of all windows",
-            phase="steady_state", host=host.name,
+            phase="steady_state",
+            host=host.name,
         )
 
 
@@ -48,12 +52,16 @@ def test_drift_of_latency_over_normal_windows(bench: Bench) -> None:
     """Fit Sen's line through the windows that saw no fault, and test it for a trend."""
     _workload(bench)
     for host in bench.hosts("serving"):
-        for name, drift in (("soak.ttft_p50", "soak.ttft_drift"),
-                            ("soak.fio_read_clat_p99", "soak.fio_read_clat_p99_drift")):
+        for name, drift in (
+            ("soak.ttft_p50", "soak.ttft_drift"),
+            ("soak.fio_read_clat_p99", "soak.fio_read_clat_p99_drift"),
+        ):
             taken = [m for m in _of(bench, name, host) if m.labels.get("state") == "normal"]
             for reading in _drift(drift, taken):
                 bench.compute(
-                    reading, phase="steady_state", host=host.name,
+                    reading,
+                    phase="steady_state",
+                    host=host.name,
                     inputs=f"Mann-Kendall and Sen's slope of {len(taken)} normal {name}",
                     evidence=[ref for m in taken for ref in m.evidence[-1:]],
                 )
@@ -67,10 +75,13 @@ def test_recovery_from_every_scheduled_fault(bench: Bench) -> None:
     for host in bench.hosts("serving"):
         seen = _of(bench, "soak.fault_proven", host)
         bench.compute(
-            Reading(name="soak.faults_missing",
-                    value=Quantity.of(max(0, len(load.faults) - len(seen)), "")),
+            Reading(
+                name="soak.faults_missing",
+                value=Quantity.of(max(0, len(load.faults) - len(seen)), ""),
+            ),
             inputs=f"{len(load.faults)} faults scheduled, {len(seen)} soak.fault_proven",
-            phase="fault", host=host.name,
+            phase="fault",
+            host=host.name,
         )
 
 
@@ -81,8 +92,7 @@ def _workload(bench: Bench) -> SoakWorkload:
         "" if load else "the plan has no workloads.soak",
         *(str(refused.value) for refused in bench.measurements("soak.refused")),
     )
-    assert load is not None  # noqa: S101  required above
-    return load
+    return cast(SoakWorkload, load)  # required above
 
 
 def _of(bench: Bench, name: str, host: Host) -> list[Measurement]:
@@ -113,7 +123,8 @@ def _drift(name: str, taken: Sequence[Measurement]) -> tuple[Reading, ...]:
     """Return how much a series rises over its length, and the probability of that by chance."""
     points = sorted(
         (int(m.labels["window"]), float(m.value.base))
-        for m in taken if isinstance(m.value, Quantity)
+        for m in taken
+        if isinstance(m.value, Quantity)
     )
     if len(points) != len(taken):
         return (Reading(name=name, value=None, problem=_why_not(taken)),)
@@ -128,8 +139,10 @@ def _drift(name: str, taken: Sequence[Measurement]) -> tuple[Reading, ...]:
 
 
 def _why_not(taken: Sequence[Measurement]) -> str:
-    return next((f"window {m.labels.get('window', '?')}: {m.problem}" for m in taken if m.problem),
-                "no window was recorded")
+    return next(
+        (f"window {m.labels.get('window', '?')}: {m.problem}" for m in taken if m.problem),
+        "no window was recorded",
+    )
 
 
 def _numbers(windows: Sequence[Measurement]) -> list[str]:
@@ -138,6 +151,11 @@ def _numbers(windows: Sequence[Measurement]) -> list[str]:
 
 def _longest(windows: Sequence[Measurement], number: str) -> Fraction:
     """Return how long a window lasted, in seconds: until its last host was done."""
-    return max((m.value.base for m in windows
-                if m.labels["window"] == number and isinstance(m.value, Quantity)),
-               default=Fraction(0))
+    return max(
+        (
+            m.value.base
+            for m in windows
+            if m.labels["window"] == number and isinstance(m.value, Quantity)
+        ),
+        default=Fraction(0),
+    )

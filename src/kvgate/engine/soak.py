@@ -60,7 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     progress = Progress(given.progress_fd)
     try:
         ended = soak_run.soak(
-            given.run, given.gate, stop=stop,
+            given.run,
+            given.gate,
+            stop=stop,
             on_progress=lambda text, awaits="": progress.send("progress", text, awaits=awaits),
         )
     except KvgateError as err:

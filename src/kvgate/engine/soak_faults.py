@@ -11,7 +11,7 @@ from kvgate.engine.soak_states import Span
 from kvgate.errors import HarnessError, RepairError
 from kvgate.faults.base import Engine, Injection, Target, fault_named
 from kvgate.model.quantity import Quantity
-from kvgate.model.record import Reading
+from kvgate.model.record import Evidence, EvidenceRef, Reading
 from kvgate.spec.workload import SoakFault
 from kvgate.witness import Witness
 
@@ -34,6 +34,7 @@ class Suffered:
     name: str
     readings: tuple[Reading, ...]
     span: Span | None
+    evidence: tuple[EvidenceRef, ...]  # what its host answered meanwhile
 
 
 def scheduled(faults: Sequence[SoakFault], window: int, window_s: float) -> tuple[Scheduled, ...]:
@@ -48,8 +49,13 @@ def scheduled(faults: Sequence[SoakFault], window: int, window_s: float) -> tupl
 
 
 def suffer(
-    due: Sequence[Scheduled], witness: Witness, engine: Engine, *, origin: float,
-    stop: threading.Event, journal: Journal,
+    due: Sequence[Scheduled],
+    witness: Witness,
+    engine: Engine,
+    *,
+    origin: float,
+    stop: threading.Event,
+    journal: Journal,
 ) -> list[Suffered]:
     """Inject each fault at its time (`origin` is the window's start, monotonic) and undo it.
 
@@ -69,6 +75,11 @@ def _inject(
 ) -> Suffered:
     """Inject one fault and undo it at once; the time between is the outage."""
     moments: dict[str, float] = {}
+    evidence: list[EvidenceRef] = []
+
+    def keep(piece: Evidence) -> EvidenceRef:
+        evidence.append(witness.keep(piece))
+        return evidence[-1]
 
     def note(kind: str, injection: Injection) -> None:
         moments[kind] = time.monotonic() - origin
@@ -77,13 +88,19 @@ def _inject(
     problem = ""
     try:
         made = fault_named(fault.fault).inject
-        with made(witness, Target(engine=engine), fault.back_within.to("s"), note):
+        asked = dataclasses.replace(witness, keep=keep)
+        with made(asked, Target(engine=engine), fault.back_within.to("s"), note):
             pass
     except RepairError:
         raise
     except HarnessError as err:
         problem = err.message
-    return Suffered(name=fault.fault, readings=_readings(moments, problem), span=_span(moments))
+    return Suffered(
+        name=fault.fault,
+        readings=_readings(moments, problem),
+        span=_span(moments),
+        evidence=tuple(evidence),
+    )
 
 
 def _readings(moments: dict[str, float], problem: str) -> tuple[Reading, ...]:

@@ -56,8 +56,15 @@ def soak(path: Path, gate: str, *, stop: threading.Event, on_progress: OnProgres
     if load is None:
         raise UsageError(f"plan '{setup.plan.value.plan}' has no workloads.soak: nothing to do")
     with RunWriter.open(path) as run, contextlib.ExitStack() as opened:
-        running = Soak(run=run, setup=setup, load=load, gate=gate, stop=stop,
-                       on_progress=on_progress, opened=opened)
+        running = Soak(
+            run=run,
+            setup=setup,
+            load=load,
+            gate=gate,
+            stop=stop,
+            on_progress=on_progress,
+            opened=opened,
+        )
         try:
             return running.to_its_end()
         except NotRunError as err:
@@ -108,17 +115,30 @@ class Soak:
         if any(window_key(n) not in self.run.finished_blocks() for n in left):
             self.run.event("note", text="the soak was told to stop; it can be resumed")
             return False
-        self._end([Taken(host=ALL_HOSTS, phase="steady_state", reading=Reading(
-            name="soak.windows", value=Quantity.of(windows, "")))])  # 6
+        self._end(
+            [
+                Taken(
+                    host=ALL_HOSTS,
+                    phase="steady_state",
+                    reading=Reading(name="soak.windows", value=Quantity.of(windows, "")),
+                )
+            ]
+        )  # 6
         return True
 
     def refuse(self, reasons: Sequence[str]) -> None:
         """Record why the soak can't be run; the gate's test says so for its criteria."""
-        self._end([
-            Taken(host=ALL_HOSTS, phase="steady_state", labels={"number": str(number)},
-                  reading=Reading(name="soak.refused", value=reason))
-            for number, reason in enumerate(reasons, 1)
-        ])
+        self._end(
+            [
+                Taken(
+                    host=ALL_HOSTS,
+                    phase="steady_state",
+                    labels={"number": str(number)},
+                    reading=Reading(name="soak.refused", value=reason),
+                )
+                for number, reason in enumerate(reasons, 1)
+            ]
+        )
 
     @property
     def _deadline_s(self) -> float:
@@ -133,9 +153,16 @@ class Soak:
             self.on_progress(f"making {host.name} ready for the soak", "its engine and fio's file")
             witness = Witness(host, ways.to(host), self.run.evidence)
             try:
-                found.append(station(
-                    witness, self.load, seed=self.setup.plan.value.seed, opened=self.opened,
-                    deadline_s=self._deadline_s, stop=self.stop))
+                found.append(
+                    station(
+                        witness,
+                        self.load,
+                        seed=self.setup.plan.value.seed,
+                        opened=self.opened,
+                        deadline_s=self._deadline_s,
+                        stop=self.stop,
+                    )
+                )
             except NotRunError as err:
                 reasons += err.reasons
         if reasons or not found:
@@ -145,8 +172,11 @@ class Soak:
     def _sample(self, ways: Connections) -> None:
         for host in self.setup.inventory.value.with_role("all"):
             sampler = Sampler(
-                ways.to(host), every_s=self.load.sample_every.to("s"),
-                deadline_s=self._deadline_s, sink=self.run.telemetry, on_gap=self._gap,
+                ways.to(host),
+                every_s=self.load.sample_every.to("s"),
+                deadline_s=self._deadline_s,
+                sink=self.run.telemetry,
+                on_gap=self._gap,
             )
             self.samplers.append(self.opened.enter_context(sampler))
         over = threading.Event()
@@ -172,8 +202,9 @@ class Soak:
         self.on_progress(f"window {number} of {windows}", awaits)
         counts = [sampler.count for sampler in self.samplers]
         self.run.begin_block(key)
-        one = functools.partial(soak_window, load=self.load, due=due, stop=self.stop,
-                                journal=self._journal)
+        one = functools.partial(
+            soak_window, load=self.load, due=due, stop=self.stop, journal=self._journal
+        )
         try:
             with ThreadPoolExecutor(len(at)) as pool:
                 taken = [each for found in pool.map(one, at) for each in found]
@@ -185,8 +216,9 @@ class Soak:
         if self.stop.is_set():
             self.run.discard_block(key, "the soak was told to stop in mid-window")
             return False
-        taken += [_samples(s, s.count - before) for s, before in
-                  zip(self.samplers, counts, strict=True)]
+        taken += [
+            _samples(s, s.count - before) for s, before in zip(self.samplers, counts, strict=True)
+        ]
         self._record(key, taken, window=str(number))
         self.run.end_block(key)
         self.on_progress(f"window {number} of {windows}, {_summary(taken)}")
@@ -199,12 +231,20 @@ class Soak:
     def _record(self, block: str, taken: Sequence[Taken], **labels: str) -> None:
         now = datetime.datetime.now(datetime.UTC)
         for each in taken:
-            self.run.measure(Measurement(
-                name=each.reading.name, value=each.reading.value, host=each.host,
-                phase=each.phase, taken_at=now, item=each.reading.item,
-                labels=each.labels | labels, evidence=each.evidence,
-                problem=each.reading.problem, block=block,
-            ))
+            self.run.measure(
+                Measurement(
+                    name=each.reading.name,
+                    value=each.reading.value,
+                    host=each.host,
+                    phase=each.phase,
+                    taken_at=now,
+                    item=each.reading.item,
+                    labels=each.labels | labels,
+                    evidence=each.evidence,
+                    problem=each.reading.problem,
+                    block=block,
+                )
+            )
 
     def _end(self, taken: Sequence[Taken]) -> None:
         self.run.begin_block(END_BLOCK)
@@ -236,5 +276,6 @@ def _summary(taken: Sequence[Taken]) -> str:
         if isinstance(value, Quantity) and each.reading.name == "soak.ttft_p50":
             ttft.append(value.to("ms"))
     shown = f"ttft p50 {max(ttft):.0f} ms, " if ttft else ""
-    return (f"{shown}{totals['soak.answered']:.0f} answers, "
-            f"{totals['soak.request_errors']:.0f} errors")
+    return (
+        f"{shown}{totals['soak.answered']:.0f} answers, {totals['soak.request_errors']:.0f} errors"
+    )

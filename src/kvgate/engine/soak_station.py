@@ -36,8 +36,13 @@ _STORED_WITHIN_S = 120.0
 
 
 def station(
-    witness: Witness, load: SoakWorkload, *, seed: int, deadline_s: float,
-    opened: contextlib.ExitStack, stop: threading.Event,
+    witness: Witness,
+    load: SoakWorkload,
+    *,
+    seed: int,
+    deadline_s: float,
+    opened: contextlib.ExitStack,
+    stop: threading.Event,
 ) -> Station:
     """Return `witness`'s host under soak; what was started is stopped and removed by `opened`.
 
@@ -60,8 +65,12 @@ def station(
     if place is None or engine is None:
         raise NotRunError(tuple(reasons))
     requests = sessions(
-        seed, SESSIONS_A_USER * load.concurrency, prompt_tokens=load.prompt_tokens,
-        output_tokens=load.output_tokens, vocab=MODELS[MODEL].vocab)
+        seed,
+        SESSIONS_A_USER * load.concurrency,
+        prompt_tokens=load.prompt_tokens,
+        output_tokens=load.output_tokens,
+        vocab=MODELS[MODEL].vocab,
+    )
     _warm_up(engine, requests, load)
     one = functools.partial(_fio, witness, load, place, stop)
     one(3.0)  # the first run lays the file out
@@ -69,10 +78,15 @@ def station(
 
 
 def _fio_workload(load: SoakWorkload, runtime_s: float) -> FioWorkload:
-    return FioWorkload.model_validate({
-        "rounds": 1, "ramp": "0 s", "runtime": f"{max(1.0, runtime_s):.1f} s",
-        "size": load.fio_size, "jobs": [load.fio_job],
-    })
+    return FioWorkload.model_validate(
+        {
+            "rounds": 1,
+            "ramp": "0 s",
+            "runtime": f"{max(1.0, runtime_s):.1f} s",
+            "size": load.fio_size,
+            "jobs": [load.fio_job],
+        }
+    )
 
 
 def _fio(
@@ -81,13 +95,21 @@ def _fio(
     """Run the soak's fio job for a window of `window_s`."""
     rate = round(READS_OF_FILE * load.fio_size.to("B") / load.window.to("s"))
     return fio.run(
-        witness, load.fio_job, workload=_fio_workload(load, window_s - FIO_MARGIN_S), place=place,
-        cancel=stop, sustained=True, rate_bytes_per_s=rate,
+        witness,
+        load.fio_job,
+        workload=_fio_workload(load, window_s - FIO_MARGIN_S),
+        place=place,
+        cancel=stop,
+        sustained=True,
+        rate_bytes_per_s=rate,
     )
 
 
 def _engine(
-    witness: Witness, load: SoakWorkload, seed: int, deadline_s: float,
+    witness: Witness,
+    load: SoakWorkload,
+    seed: int,
+    deadline_s: float,
     opened: contextlib.ExitStack,
 ) -> RunningEngine:
     """Return the arm's engine, started, with a folder of its own for its KV."""
@@ -110,6 +132,7 @@ def _warm_up(engine: RunningEngine, requests: Sequence[Request], load: SoakWorkl
         first = result.failed[0]
         raise HarnessError(
             f"{engine.host}: {len(result.failed)} of {len(result.rows)} requests of the warm-up "
-            f"failed; the first: {first.failure}: {first.error}")
+            f"failed; the first: {first.failure}: {first.error}"
+        )
     if load.kv_arm != "recompute":
         engine.wait_stored(_STORED_WITHIN_S)

@@ -62,8 +62,12 @@ class Station:
 
 
 def soak_window(
-    station: Station, load: SoakWorkload, due: Sequence[Scheduled], *,
-    stop: threading.Event, journal: Journal,
+    station: Station,
+    load: SoakWorkload,
+    due: Sequence[Scheduled],
+    *,
+    stop: threading.Event,
+    journal: Journal,
 ) -> list[Taken]:
     """Load `station` for a window and return what was measured; the window ends with its faults.
 
@@ -75,8 +79,9 @@ def soak_window(
     origin = time.monotonic()
     end = _End(load, origin, stop)
     with ThreadPoolExecutor(3, thread_name_prefix=f"soak-{station.name}") as pool:
-        faults = pool.submit(suffer, due, station.witness, station.engine, origin=origin,
-                             stop=stop, journal=journal)
+        faults = pool.submit(
+            suffer, due, station.witness, station.engine, origin=origin, stop=stop, journal=journal
+        )
         faults.add_done_callback(end.repaired)
         fio = pool.submit(station.fio, load.window.to("s"))
         requests = pool.submit(_load, station, load, end)
@@ -123,23 +128,27 @@ class _End:
 def _load(station: Station, load: SoakWorkload, end: _End) -> LoadResult:
     """Send the host's requests round and round until the window is over."""
     engine = station.engine
-    endpoint = Endpoint(
-        base_url=engine.base_url, model=engine.model, timeout_s=REQUEST_TIMEOUT_S
-    )
+    endpoint = Endpoint(base_url=engine.base_url, model=engine.model, timeout_s=REQUEST_TIMEOUT_S)
     return closed_loop(
-        endpoint, itertools.cycle(station.requests), concurrency=load.concurrency,
-        on_row=end.row, stop=end.over,
+        endpoint,
+        itertools.cycle(station.requests),
+        concurrency=load.concurrency,
+        on_row=end.row,
+        stop=end.over,
     )
 
 
-def _of_requests(
-    station: Station, result: LoadResult, suffered: Sequence[Suffered]
-) -> list[Taken]:
+def _of_requests(station: Station, result: LoadResult, suffered: Sequence[Suffered]) -> list[Taken]:
     rows = station.witness.keep(as_evidence(result, station.name))
     spans = [each.span for each in suffered if each.span is not None]
     return [
-        Taken(host=station.name, reading=reading, phase=PHASES[state], labels={"state": state},
-              evidence=(rows,))
+        Taken(
+            host=station.name,
+            reading=reading,
+            phase=PHASES[state],
+            labels={"state": state},
+            evidence=(rows,),
+        )
         for state, readings in request_readings(result.rows, spans)
         for reading in readings
     ]
@@ -159,15 +168,27 @@ def _of_fio(station: Station, fio: Future[Answer], state: str) -> list[Taken]:
             reading = dataclasses.replace(given[name], name=ours, item="")
         else:
             reading = Reading(name=ours, value=None, problem=problem or f"fio gave no {name}")
-        found.append(Taken(host=station.name, reading=reading, phase="steady_state",
-                           labels={"state": state}, evidence=answer.evidence))
+        found.append(
+            Taken(
+                host=station.name,
+                reading=reading,
+                phase="steady_state",
+                labels={"state": state},
+                evidence=answer.evidence,
+            )
+        )
     return found
 
 
 def _of_faults(station: Station, suffered: Sequence[Suffered]) -> list[Taken]:
     return [
-        Taken(host=station.name, reading=reading, phase="fault",
-              labels={"fault": each.name, "number": str(number)})
+        Taken(
+            host=station.name,
+            reading=reading,
+            phase="fault",
+            labels={"fault": each.name, "number": str(number)},
+            evidence=each.evidence,
+        )
         for number, each in enumerate(suffered, 1)
         for reading in each.readings
     ]
@@ -176,5 +197,8 @@ def _of_faults(station: Station, suffered: Sequence[Suffered]) -> list[Taken]:
 def _time(station: Station, elapsed_s: float) -> Taken:
     """Return how long the window really loaded the host."""
     value = Quantity.of(round(elapsed_s, 3), "s")
-    return Taken(host=station.name, reading=Reading(name="soak.window_time", value=value),
-                 phase="steady_state")
+    return Taken(
+        host=station.name,
+        reading=Reading(name="soak.window_time", value=value),
+        phase="steady_state",
+    )

@@ -119,9 +119,7 @@ def _held(
     return sorted(judged, key=lambda each: each.order)
 
 
-def _check(
-    criterion: Criterion, limit: Limit, expected: Expectations, taken: Measurement
-) -> Check:
+def _check(criterion: Criterion, limit: Limit, expected: Expectations, taken: Measurement) -> Check:
     if taken.value is None or taken.problem:
         return Check(Verdict.INCONCLUSIVE, "", taken.problem or "no value and no reason for it")
     needed = expected.get((taken.host, taken.name, taken.item))
@@ -139,7 +137,8 @@ def _place(
         )
     worst = judged[0].check
     return HostFinding(
-        host=place[0], item=place[1],
+        host=place[0],
+        item=place[1],
         verdict=worst.verdict,
         measured=worst.shown,
         because=worst.because or "holds",
@@ -174,7 +173,9 @@ def _reasons(attempt: Attempt) -> str:
 
 
 def _because(
-    verdict: Verdict, hosts: Sequence[HostFinding], worst_first: Sequence[_Judged],
+    verdict: Verdict,
+    hosts: Sequence[HostFinding],
+    worst_first: Sequence[_Judged],
     ended: Sequence[str],
 ) -> str:
     """Return the reason for `verdict` as one sentence, naming places, the worst first."""
@@ -193,8 +194,11 @@ def _because(
 
 def _told(host: HostFinding) -> str:
     place = _named((host.host, host.item))
-    return f"{host.measured} on {place}, {host.because}" if host.measured else (
-        f"{place}: {host.because}")
+    return (
+        f"{host.measured} on {place}, {host.because}"
+        if host.measured
+        else (f"{place}: {host.because}")
+    )
 
 
 def _held_everywhere(hosts: Sequence[HostFinding], worst: _Judged) -> str:
@@ -202,8 +206,11 @@ def _held_everywhere(hosts: Sequence[HostFinding], worst: _Judged) -> str:
     if len(hosts) == 1:
         return f"{worst.check.shown} on {place}"
     several = len({host.host for host in hosts})
-    where = f"all {several} hosts" if several == len(hosts) else (
-        f"all {len(hosts)} items on {several} host{'s' if several > 1 else ''}")
+    where = (
+        f"all {several} hosts"
+        if several == len(hosts)
+        else (f"all {len(hosts)} items on {several} host{'s' if several > 1 else ''}")
+    )
     if len({host.measured for host in hosts}) == 1:
         return f"{worst.check.shown} on {where}"
     return f"holds on {where}; the worst: {worst.check.shown} on {place}"
@@ -226,8 +233,12 @@ def _cited(judged: Iterable[_Judged]) -> tuple[EvidenceRef, ...]:
 
 
 def _finding(
-    criterion: Criterion, limit: Limit, verdict: Verdict, because: str,
-    hosts: tuple[HostFinding, ...], worst_first: Sequence[_Judged],
+    criterion: Criterion,
+    limit: Limit,
+    verdict: Verdict,
+    because: str,
+    hosts: tuple[HostFinding, ...],
+    worst_first: Sequence[_Judged],
 ) -> Finding:
     deciding = [each for each in worst_first if each.check.verdict is verdict] or worst_first
     return Finding(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kvgate.judge.decide import decide
 from kvgate.model.finding import Attempt, Finding, GateResult, RunResult, ScopedOut
@@ -34,19 +34,19 @@ def judge_gate(
     time: the last one of a criterion counts. `forced` is the reason given with --force-gate.
     The disposition is the one proposed: accepted on a PASS that was not forced, else rejected.
     """
-    by_measure: dict[str, list[Measurement]] = {}
-    for each in taken:
-        by_measure.setdefault(each.name, []).append(each)
     last = {attempt.criterion: attempt for attempt in attempts}
-    judged = [criterion for criterion in gate.criteria if criterion.id not in scoped_out]
+    named = _by_name(taken)
     findings = tuple(
-        _finding(criterion, profile, inventory, expected,
-                 by_measure.get(criterion.measure, []), last.get(criterion.id))
-        for criterion in judged
+        _finding(each, profile, inventory, expected, named.get(each.measure, []), last.get(each.id))
+        for each in gate.criteria
+        if each.id not in scoped_out
+    )
+    left_out = tuple(
+        ScopedOut(criterion=each.id, reason=scoped_out[each.id])
+        for each in gate.criteria
+        if each.id in scoped_out
     )
     verdict = Verdict.worst(finding.verdict for finding in findings)
-    left_out = tuple(ScopedOut(criterion=each.id, reason=scoped_out[each.id])
-                     for each in gate.criteria if each.id in scoped_out)
     accepted = verdict is Verdict.PASS and not forced
     return GateResult(
         gate=gate.gate,
@@ -57,6 +57,14 @@ def judge_gate(
         disposition=Disposition.ACCEPTED if accepted else Disposition.REJECTED,
         forced=forced,
     )
+
+
+def _by_name(taken: Iterable[Measurement]) -> dict[str, list[Measurement]]:
+    """Return measurements by what was measured, so that a criterion looks only at its own."""
+    found: dict[str, list[Measurement]] = {}
+    for each in taken:
+        found.setdefault(each.name, []).append(each)
+    return found
 
 
 def judge_run(
@@ -79,24 +87,36 @@ def judge_run(
     ran is not_run. `forced` maps gates opened by force to the reason.
     """
     results = tuple(
-        judge_gate(gate, profile=profile, inventory=inventory, expected=expected, taken=taken,
-                   attempts=attempts, scoped_out=scoped_out, forced=forced.get(gate.gate, ""))
+        judge_gate(
+            gate,
+            profile=profile,
+            inventory=inventory,
+            expected=expected,
+            taken=taken,
+            attempts=attempts,
+            scoped_out=scoped_out,
+            forced=forced.get(gate.gate, ""),
+        )
         for gate in gates
     )
     return RunResult(
-        run=run, profile=profile,
+        run=run,
+        profile=profile,
         verdict=Verdict.worst(result.verdict for result in results),
         gates=results,
-        criteria_digest=criteria_digest, journal_digest=journal_digest,
+        criteria_digest=criteria_digest,
+        journal_digest=journal_digest,
     )
 
 
 def how_to_scope_out(criterion_id: str) -> str:
     """Return the lines of a plan that leave a criterion out, for a message."""
-    return ("if this site can't or need not settle it, say so in the plan:\n"
-            "scope_out:\n"
-            f"  - criteria: [{criterion_id}]\n"
-            "    reason: why, in a sentence that the signatories will read")
+    return (
+        "if this site can't or need not settle it, say so in the plan:\n"
+        "scope_out:\n"
+        f"  - criteria: [{criterion_id}]\n"
+        "    reason: why, in a sentence that the signatories will read"
+    )
 
 
 def _finding(
@@ -114,12 +134,18 @@ def _finding(
             criterion=criterion.id,
             verdict=Verdict.NOT_RUN,
             because=f"it has no limit for profile '{profile}', only for "
-                    f"{', '.join(sorted(criterion.limits))}",
+            f"{', '.join(sorted(criterion.limits))}",
             limit="",
             hint=_hint(criterion),
         )
-    finding = decide(criterion, limit, covers=coverage(criterion, inventory, expected),
-                     expected=expected, taken=taken, attempt=attempt)
+    finding = decide(
+        criterion,
+        limit,
+        covers=coverage(criterion, inventory, expected),
+        expected=expected,
+        taken=taken,
+        attempt=attempt,
+    )
     if finding.verdict is not Verdict.NOT_RUN:
         return finding
     return dataclasses.replace(finding, hint=_hint(criterion))
@@ -140,8 +166,11 @@ def _because(verdict: Verdict, findings: Sequence[Finding], left_out: int) -> st
         near = f"; close to the limit: {_ids(close)}" if close else ""
         return f"all of {total} hold{near}{tail}"
     groups = []
-    for each, word in ((Verdict.FAIL, "failed"), (Verdict.INCONCLUSIVE, "inconclusive"),
-                       (Verdict.NOT_RUN, "not run")):
+    for each, word in (
+        (Verdict.FAIL, "failed"),
+        (Verdict.INCONCLUSIVE, "inconclusive"),
+        (Verdict.NOT_RUN, "not run"),
+    ):
         ids = [finding.criterion for finding in findings if finding.verdict is each]
         if ids:
             groups.append(f"{word}: {_ids(ids)}")

@@ -78,8 +78,11 @@ def _between(
     value: Value, low: Quantity | None, high: Quantity | None, marginal: Fraction
 ) -> Check:
     """Hold a quantity against inclusive bounds, of which one may be absent."""
-    bounds = [(bound, sign, word) for bound, sign, word in ((low, -1, "under"), (high, 1, "over"))
-              if bound is not None]
+    bounds = [
+        (bound, sign, word)
+        for bound, sign, word in ((low, -1, "under"), (high, 1, "over"))
+        if bound is not None
+    ]
     wrong = _incomparable(value, [bound for bound, _, _ in bounds])
     if wrong or not isinstance(value, Quantity):
         return Check(Verdict.INCONCLUSIVE, show(value), wrong)
@@ -125,12 +128,17 @@ def _one_of(value: Value, allowed: Iterable[Value]) -> Check:
         return Check(Verdict.INCONCLUSIVE, show(value), _incomparable(value, allowed))
     off = Fraction(0)
     if isinstance(value, Quantity):
-        off = min(_relative(abs(value.base - each.base), each)
-                  for each in comparable if isinstance(each, Quantity))
+        off = min(
+            _relative(abs(value.base - each.base), each)
+            for each in comparable
+            if isinstance(each, Quantity)
+        )
     named = ", ".join(show(each) for each in allowed)
     return Check(
-        Verdict.FAIL, show(value) if show(value) != named else str(value),
-        f"not {named}" if len(allowed) == 1 else f"none of {named}", off,
+        Verdict.FAIL,
+        show(value) if show(value) != named else str(value),
+        f"not {named}" if len(allowed) == 1 else f"none of {named}",
+        off,
     )
 
 

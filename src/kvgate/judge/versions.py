@@ -23,7 +23,15 @@ import re
 from kvgate.errors import ParseError
 
 _PRE_RANK = {
-    "dev": 0, "alpha": 1, "a": 1, "beta": 2, "b": 2, "preview": 3, "pre": 3, "rc": 3, "c": 3,
+    "dev": 0,
+    "alpha": 1,
+    "a": 1,
+    "beta": 2,
+    "b": 2,
+    "preview": 3,
+    "pre": 3,
+    "rc": 3,
+    "c": 3,
 }
 _FINAL = (4, 0)
 _VERSION = re.compile(

@@ -15,8 +15,12 @@ LATE = 1.5
 
 
 def sample(
-    host: str, received_at: datetime.datetime, before: Snapshot | None, now: Snapshot,
-    *, every_s: float,
+    host: str,
+    received_at: datetime.datetime,
+    before: Snapshot | None,
+    now: Snapshot,
+    *,
+    every_s: float,
 ) -> dict[str, Any]:
     """Return one telemetry sample as it is stored; ``utc`` is when the controller got it.
 
@@ -37,7 +41,8 @@ def sample(
         "utc": received_at.isoformat(timespec="milliseconds"),
         "host": host,
         "host_clock_utc": datetime.datetime.fromtimestamp(now.clock_s, datetime.UTC).isoformat(
-            timespec="milliseconds"),
+            timespec="milliseconds"
+        ),
         "uptime_s": now.uptime_s,
         "interval_s": round(span_s, 2) if before else None,
         "load_1min": now.load_1min,
@@ -68,8 +73,13 @@ def _cpu_busy_pct(before: Snapshot | None, now: Snapshot, notes: list[str]) -> f
 def _disk_rates(
     before: Snapshot | None, now: Snapshot, span_s: float, notes: list[str]
 ) -> dict[str, float | None]:
-    names = ("disk_read_bytes_per_s", "disk_write_bytes_per_s", "disk_read_iops",
-             "disk_write_iops", "disk_busy_pct")
+    names = (
+        "disk_read_bytes_per_s",
+        "disk_write_bytes_per_s",
+        "disk_read_iops",
+        "disk_write_iops",
+        "disk_busy_pct",
+    )
     if before is None or not now.disks:
         return dict.fromkeys(names)
     moved = list(_moved("disk", before.disks, now.disks, _disk_counters, notes))
@@ -91,8 +101,10 @@ def _nic_rates(
     moved = list(_moved("port", before.nics, ports, _nic_counters, notes))
     if len(moved) < len(ports):
         return dict.fromkeys(names)
-    return {name: round(sum(column) / span_s, 2)
-            for name, column in zip(names, zip(*moved, strict=True), strict=True)}
+    return {
+        name: round(sum(column) / span_s, 2)
+        for name, column in zip(names, zip(*moved, strict=True), strict=True)
+    }
 
 
 def _disk_counters(disk: Disk) -> tuple[int, ...]:
@@ -104,16 +116,20 @@ def _nic_counters(nic: Nic) -> tuple[int, ...]:
 
 
 def _moved(
-    kind: str, before: Mapping[str, Device], now: Mapping[str, Device],
-    counters: Callable[[Device], tuple[int, ...]], notes: list[str],
+    kind: str,
+    before: Mapping[str, Device],
+    now: Mapping[str, Device],
+    counters: Callable[[Device], tuple[int, ...]],
+    notes: list[str],
 ) -> Iterator[tuple[int, ...]]:
     """Yield what each device's counters moved by; note those that can't tell."""
     for name in sorted(now):
         if name not in before:
             notes.append(f"{kind} {name} is new")
             continue
-        moved = tuple(b - a for a, b in zip(counters(before[name]), counters(now[name]),
-                                            strict=True))
+        moved = tuple(
+            b - a for a, b in zip(counters(before[name]), counters(now[name]), strict=True)
+        )
         if any(count < 0 for count in moved):
             notes.append(f"{kind} {name}: a counter went back")
             continue

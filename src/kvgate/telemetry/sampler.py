@@ -31,7 +31,12 @@ class Sampler:
     """
 
     def __init__(
-        self, transport: Transport, *, every_s: float, deadline_s: float, sink: Sink,
+        self,
+        transport: Transport,
+        *,
+        every_s: float,
+        deadline_s: float,
+        sink: Sink,
         on_gap: Callable[[str], None],
     ) -> None:
         self.host = transport.name
@@ -52,7 +57,9 @@ class Sampler:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: types.TracebackType | None,
     ) -> None:
         self._stop()
@@ -81,8 +88,10 @@ class Sampler:
         splitter = Splitter()  # of its own: late bytes of the one before must not mix in
         try:
             self._process = self._transport.start(
-                script.command(round(self._every_s * 100)), deadline_s=self._deadline_s,
-                on_stdout=lambda piece: self._take(splitter, piece), cap_bytes=4096,
+                script.command(round(self._every_s * 100)),
+                deadline_s=self._deadline_s,
+                on_stdout=lambda piece: self._take(splitter, piece),
+                cap_bytes=4096,
             )
         except KvgateError as err:
             self._process = None

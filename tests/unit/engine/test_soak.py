@@ -249,7 +249,7 @@ def test_a_real_soak_is_stopped_resumed_and_leaves_nothing(tmp_path: Path) -> No
 def _judge_what_it_measured(run: Path) -> None:
     counted = Counter(m.labels["window"] for m in taken(run, "soak.window_time"))
     assert counted == {"1": 1, "2": 1, "3": 1}
-    assert [m.value for m in taken(run, "soak.fault_proven")] == [True]
+    assert [(m.value, bool(m.evidence)) for m in taken(run, "soak.fault_proven")] == [(True, True)]
     errors = [
         (m.labels["state"], str(m.value), m.problem) for m in taken(run, "soak.request_errors")
     ]

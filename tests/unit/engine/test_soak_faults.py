@@ -15,8 +15,9 @@ from kvgate.errors import HarnessError, RepairError
 from kvgate.faults.base import Fault, Injection, OnEvent
 from kvgate.model.quantity import Quantity
 from kvgate.spec.workload import SoakFault
+from kvgate.witness import Witness
 
-WITNESS: Any = object()
+WITNESS = Witness(host=None, transport=None, keep=lambda piece: f"ref of {piece}")  # type: ignore[arg-type]
 ENGINE: Any = object()
 
 
@@ -42,7 +43,8 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Plant:
         def inject(
             witness: Any, target: Any, back_within_s: float, on_event: OnEvent | None
         ) -> Iterator[Injection]:
-            assert (witness, target.engine, back_within_s) == (WITNESS, ENGINE, 30.0)
+            assert (target.engine, back_within_s) == (ENGINE, 30.0)
+            witness.keep("a kill")
             injection = Injection(fault="engine_killed", host="ini1", on_event=on_event)
             injection.mark("begun")
             act(injection)
@@ -68,6 +70,7 @@ def test_a_fault_that_was_proven_and_repaired(plant: Plant) -> None:
     plant(lambda injection: (time.sleep(0.05), injection.mark("proven"))[0])
     done, kinds = run(Scheduled(fault=fault("1 s"), offset_s=0.1))
     assert kinds == ["fault_begin", "fault_proven", "fault_repaired"]
+    assert done[0].evidence == ("ref of a kill",)
     proven, recovery = done[0].readings
     assert (proven.name, proven.value) == ("soak.fault_proven", True)
     assert recovery.name == "soak.recovery_time"
