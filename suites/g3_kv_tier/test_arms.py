@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 from kvgate.load.client import Endpoint
 from kvgate.load.loop import closed_loop
@@ -36,8 +37,12 @@ def test_sessions_restored_by_each_arm(bench: Bench) -> None:
             block
             for number in range(1, kv.rounds + 1)
             for block in bench.blocks(
-                f"kv-round-{number}", shuffled=True, host=[host.name], round=[number],
-                arm=kv.arms, concurrency=kv.concurrency,
+                f"kv-round-{number}",
+                shuffled=True,
+                host=[host.name],
+                round=[number],
+                arm=kv.arms,
+                concurrency=kv.concurrency,
             )
         ]
         if not blocks:
@@ -60,7 +65,8 @@ def test_answers_compared_between_arms(bench: Bench) -> None:
         bench.compute(
             _outputs_differ(taken, kv.sessions, blocks),
             inputs=f"{len(taken)} answers, g3.output of {kv.sessions} sessions in {blocks} blocks",
-            phase="steady_state", host=host.name,
+            phase="steady_state",
+            host=host.name,
         )
 
 
@@ -69,7 +75,9 @@ def test_speed_compared_between_arms(bench: Bench) -> None:
     """Compute the ratio of medians over rounds, for each pair of arms and each concurrency."""
     kv = _workload(bench)
     pairs: list[tuple[ArmId, ArmId]] = [
-        ("recompute", "local"), ("recompute", "device"), ("local", "device"),
+        ("recompute", "local"),
+        ("recompute", "device"),
+        ("local", "device"),
     ]
     for host in bench.hosts("serving"):
         for over, arm in pairs:
@@ -88,10 +96,10 @@ def _workload(bench: Bench) -> KvWorkload:
         "" if kv else "the plan has no workloads.kv",
         f"no scratch folder declared on {', '.join(homeless)}" if homeless else "",
         "this version can't say where the KV of arm 'device' lies"
-        if kv and "device" in kv.arms else "",
+        if kv and "device" in kv.arms
+        else "",
     )
-    assert kv is not None  # noqa: S101  required above
-    return kv
+    return cast("KvWorkload", kv)  # bench.require has seen that it is there
 
 
 @contextlib.contextmanager
@@ -119,9 +127,7 @@ def _setup(bench: Bench, arm: ArmId, folder: str) -> ArmSetup:
 
 
 def _load(engine: RunningEngine, requests: Sequence[Request], concurrency: int) -> LoadResult:
-    endpoint = Endpoint(
-        base_url=engine.base_url, model=engine.model, timeout_s=REQUEST_TIMEOUT_S
-    )
+    endpoint = Endpoint(base_url=engine.base_url, model=engine.model, timeout_s=REQUEST_TIMEOUT_S)
     return closed_loop(endpoint, requests, concurrency=concurrency)
 
 
@@ -144,8 +150,9 @@ def _store(bench: Bench, witness: Witness, folder: str) -> None:
         if first is not None:
             rows = witness.keep(as_evidence(result, host.name))
             answer = Answer(as_readings(result), (rows, *engine.evidence))
-            bench.record(answer, host=host, phase="precondition", arm="local",
-                         concurrency=concurrency)
+            bench.record(
+                answer, host=host, phase="precondition", arm="local", concurrency=concurrency
+            )
 
 
 def _restore(bench: Bench, witness: Witness, block: Block, folder: str) -> None:
@@ -164,7 +171,8 @@ def _restore(bench: Bench, witness: Witness, block: Block, folder: str) -> None:
         result = _load(engine, requests, concurrency)
         after = engine.metrics(keep=True)
     proof = tier_readings(
-        before, after,
+        before,
+        after,
         cached_tokens=[row.cached_tokens for row in result.rows],
         expected_tokens=kv.sessions * restorable(kv.prompt_tokens, engine.model),
         tiered=arm != "recompute",
@@ -172,16 +180,24 @@ def _restore(bench: Bench, witness: Witness, block: Block, folder: str) -> None:
     rows = witness.keep(as_evidence(result, host.name))
     readings = (*as_readings(result), *proof, *_outputs(result))
     bench.record(
-        Answer(readings, (rows, *engine.evidence)), host=host, phase="steady_state",
-        arm=arm, concurrency=concurrency, round=number,
+        Answer(readings, (rows, *engine.evidence)),
+        host=host,
+        phase="steady_state",
+        arm=arm,
+        concurrency=concurrency,
+        round=number,
     )
 
 
 def _outputs(result: LoadResult) -> list[Reading]:
     """Return each session's digest of tokens and logits, or why there is none."""
     return [
-        Reading(name="g3.output", item=row.session, value=row.output_digest,
-                problem="" if row.output_digest else row.error or "the answer held no tokens")
+        Reading(
+            name="g3.output",
+            item=row.session,
+            value=row.output_digest,
+            problem="" if row.output_digest else row.error or "the answer held no tokens",
+        )
         for row in result.rows
     ]
 
@@ -196,9 +212,7 @@ def _outputs_differ(taken: Sequence[Measurement], sessions: int, blocks: int) ->
     ways: dict[str, set[object]] = {}
     for each in whole:
         ways.setdefault(each.item, set()).add(each.value)
-    return Reading(
-        name=name, value=Quantity.of(sum(len(each) > 1 for each in ways.values()), "")
-    )
+    return Reading(name=name, value=Quantity.of(sum(len(each) > 1 for each in ways.values()), ""))
 
 
 def _compare(
@@ -207,7 +221,8 @@ def _compare(
     """Record how much better `arm` is than `over` at one concurrency: above 1 is better."""
     sides = {
         each: [
-            m for m in bench.measurements(f"g3.{name}", arm=each, concurrency=concurrency)
+            m
+            for m in bench.measurements(f"g3.{name}", arm=each, concurrency=concurrency)
             if m.host == host.name and m.phase == "steady_state"
         ]
         for each in (over, arm)
@@ -220,7 +235,8 @@ def _compare(
     bench.compute(
         _ratio(f"g3.{name}_ratio", base, better),
         inputs=f"median of {len(sides[over])} blocks of {over}, of {len(sides[arm])} of {arm}",
-        phase="steady_state", host=host.name,
+        phase="steady_state",
+        host=host.name,
         evidence=sorted({ref for each in sides.values() for m in each for ref in m.evidence}),
         labels={"over": over, "arm": arm, "concurrency": concurrency},
     )

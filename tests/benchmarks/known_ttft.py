@@ -29,8 +29,10 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         await reader.readexactly(length)
         begun = time.monotonic()
         await asyncio.sleep(FIRST_S)
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
-                     b"Transfer-Encoding: chunked\r\n\r\n")
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n"
+        )
         writer.write(event(f"{time.monotonic() - begun:.6f}"))
         for _ in range(TOKENS - 1):
             await asyncio.sleep(NEXT_S)

@@ -25,8 +25,9 @@ from kvgate.witness import Witness
 @pytest.fixture
 def witness() -> Iterator[Witness]:
     transport = LocalTransport("here")
-    host = Host(roles=[Role.SERVING], transport="local", tools={"python": sys.executable},
-                name="here")
+    host = Host(
+        roles=[Role.SERVING], transport="local", tools={"python": sys.executable}, name="here"
+    )
     yield Witness(host, transport, lambda _: "0" * 64)
     transport.close()
 
@@ -39,9 +40,7 @@ def ask_all(engine, requests) -> LoadResult:
 
 
 @pytest.mark.parametrize("tokens", [1024, 4096])
-def test_restore_against_recompute(
-    benchmark, witness, tmp_path: pathlib.Path, tokens: int
-) -> None:
+def test_restore_against_recompute(benchmark, witness, tmp_path: pathlib.Path, tokens: int) -> None:
     """Median TTFT at concurrency 1, cold from disk, against that of computing it."""
     requests = sessions(3, 5, prompt_tokens=tokens, output_tokens=2)
     setup = ArmSetup(arm="local", seed=1, kv_path=str(tmp_path))
@@ -55,13 +54,16 @@ def test_restore_against_recompute(
         restored = benchmark.pedantic(ask_all, (engine, requests), rounds=1)
         after = engine.metrics()
     assert {row.cached_tokens for row in restored.rows} == {tokens - 1}
-    one, other = (statistics.median(row.ttft_s for row in each.rows)
-                  for each in (computed, restored))
-    device = (after["kvgate:device_read_bytes_total"] - before["kvgate:device_read_bytes_total"])
+    one, other = (
+        statistics.median(row.ttft_s for row in each.rows) for each in (computed, restored)
+    )
+    device = after["kvgate:device_read_bytes_total"] - before["kvgate:device_read_bytes_total"]
     delivered = after["kvgate:tier_read_bytes_total"] - before["kvgate:tier_read_bytes_total"]
     benchmark.extra_info |= {
-        "recompute_ttft_s": round(one, 4), "restore_ttft_s": round(other, 4),
-        "ratio": round(one / other, 1), "ready_s": round(ready_s, 2),
+        "recompute_ttft_s": round(one, 4),
+        "restore_ttft_s": round(other, 4),
+        "ratio": round(one / other, 1),
+        "ready_s": round(ready_s, 2),
         "device_bytes_per_delivered": round(device / delivered, 3),
     }
     print(f"\n{tokens} tokens: {benchmark.extra_info}")

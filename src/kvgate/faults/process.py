@@ -62,8 +62,10 @@ def _prove_gone(witness: Witness, engine: Engine) -> None:
             return
         left = f"process {engine.pid}" if there.ok else f"port {engine.port}"
         time.sleep(POLL_S)
-    raise HarnessError(f"{witness.host.name}: engine killed: {left} is still there after "
-                       f"{GONE_WITHIN_S:g} s: the fault is not proven")
+    raise HarnessError(
+        f"{witness.host.name}: engine killed: {left} is still there after "
+        f"{GONE_WITHIN_S:g} s: the fault is not proven"
+    )
 
 
 def _refuses(address: str, port: int) -> bool:

@@ -52,13 +52,35 @@ async def send(
 
     `origin` is the monotonic start of the load. Only cancellation comes out as an exception.
     """
-    body = endpoint.body(request)
     answer = Answer()
     sent_at = datetime.datetime.now(datetime.UTC)
     sent = time.monotonic()
+    failure = await _attempt(http, endpoint, request, answer, sent)
+    return Row(
+        session=request.session,
+        sent_at=sent_at,
+        sent_s=sent - origin,
+        ttft_s=answer.times_s[0] if answer.times_s else None,
+        token_times_s=tuple(answer.times_s),
+        end_s=time.monotonic() - sent,
+        asked_tokens=request.output_tokens,
+        prompt_tokens=answer.reported("prompt_tokens"),
+        output_tokens=answer.reported("completion_tokens"),
+        cached_tokens=answer.cached_tokens(),
+        output_sha256=answer.digest(),
+        logits_sha256=answer.logits_sha256,
+        failure=failure[0] if failure else None,
+        error=failure[1] if failure else "",
+    )
+
+
+async def _attempt(
+    http: aiohttp.ClientSession, endpoint: Endpoint, request: Request, answer: Answer, sent: float
+) -> tuple[Failure, str] | None:
+    """Receive `answer` and return what is wrong with it, or with the way to it."""
     failure: tuple[Failure, str] | None
     try:
-        await _receive(http, endpoint, body, answer, sent)
+        await _receive(http, endpoint, endpoint.body(request), answer, sent)
         failure = answer.judge(request.output_tokens)
     except Refused as err:
         failure = (Failure.HTTP, str(err))
@@ -70,25 +92,9 @@ async def send(
         failure = (Failure.TRUNCATED, f"the connection ended in mid-answer: {err}")
     except (aiohttp.ClientError, OSError) as err:
         failure = (Failure.CONNECTION, f"{type(err).__name__}: {err}")
-    end_s = time.monotonic() - sent
     if answer.engine_error is not None:  # says more than how the stream then ended
         failure = (Failure.ENGINE, answer.engine_error)
-    return Row(
-        session=request.session,
-        sent_at=sent_at,
-        sent_s=sent - origin,
-        ttft_s=answer.times_s[0] if answer.times_s else None,
-        token_times_s=tuple(answer.times_s),
-        end_s=end_s,
-        asked_tokens=request.output_tokens,
-        prompt_tokens=answer.reported("prompt_tokens"),
-        output_tokens=answer.reported("completion_tokens"),
-        cached_tokens=answer.cached_tokens(),
-        output_sha256=answer.digest(),
-        logits_sha256=answer.logits_sha256,
-        failure=failure[0] if failure else None,
-        error=failure[1] if failure else "",
-    )
+    return failure
 
 
 async def _receive(

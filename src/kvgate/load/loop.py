@@ -42,8 +42,12 @@ class _Loop:
     """One run of the closed loop and the rows it has so far."""
 
     def __init__(
-        self, endpoint: Endpoint, requests: Iterator[Request], duration_s: float | None,
-        on_row: Callable[[Row], None] | None, stop: Callable[[], bool] | None,
+        self,
+        endpoint: Endpoint,
+        requests: Iterator[Request],
+        duration_s: float | None,
+        on_row: Callable[[Row], None] | None,
+        stop: Callable[[], bool] | None,
     ) -> None:
         self._endpoint = endpoint
         self._requests = requests
@@ -91,10 +95,7 @@ class _Loop:
     def _over(self) -> bool:
         if self._stop is not None and self._stop():
             return True
-        return (
-            self._duration_s is not None
-            and time.monotonic() - self._origin >= self._duration_s
-        )
+        return self._duration_s is not None and time.monotonic() - self._origin >= self._duration_s
 
     async def _watch_lag(self) -> None:
         """Measure how late the event loop wakes this task: so late may a token be noticed."""

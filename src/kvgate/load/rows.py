@@ -135,10 +135,15 @@ def _tpot_s(row: Row) -> float | None:
 def _why_none(result: LoadResult) -> str:
     if result.failed:
         first = result.failed[0]
-        return (f"{len(result.failed)} of {len(result.rows)} requests failed; "
-                f"the first: {first.failure}: {first.error}")
-    return f"{len(result.rows)} requests are too few for a median" if result.rows else (
-        "no request was sent")
+        return (
+            f"{len(result.failed)} of {len(result.rows)} requests failed; "
+            f"the first: {first.failure}: {first.error}"
+        )
+    return (
+        f"{len(result.rows)} requests are too few for a median"
+        if result.rows
+        else ("no request was sent")
+    )
 
 
 def _count(name: str, number: int) -> Reading:
@@ -152,8 +157,12 @@ def _of(name: str, number: float, unit: str) -> Reading:
 def as_evidence(result: LoadResult, host: str) -> Evidence:
     """Return the rows as a piece of evidence: one JSON object a line, the run's facts first."""
     facts = {
-        "base_url": result.base_url, "model": result.model, "concurrency": result.concurrency,
-        "elapsed_s": result.elapsed_s, "lag_max_s": result.lag_max_s, "rows": len(result.rows),
+        "base_url": result.base_url,
+        "model": result.model,
+        "concurrency": result.concurrency,
+        "elapsed_s": result.elapsed_s,
+        "lag_max_s": result.lag_max_s,
+        "rows": len(result.rows),
     }
     lines = [facts, *(dataclasses.asdict(row) for row in result.rows)]
     text = "".join(json.dumps(line, default=_plain) + "\n" for line in lines)

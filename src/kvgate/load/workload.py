@@ -38,9 +38,7 @@ def sessions(
     seed: int, count: int, *, prompt_tokens: int, output_tokens: int, vocab: int = VOCAB
 ) -> tuple[Request, ...]:
     """Return one request each of `count` distinct sessions."""
-    source = endless(
-        seed, prompt_tokens=prompt_tokens, output_tokens=output_tokens, vocab=vocab
-    )
+    source = endless(seed, prompt_tokens=prompt_tokens, output_tokens=output_tokens, vocab=vocab)
     return tuple(itertools.islice(source, count))
 
 

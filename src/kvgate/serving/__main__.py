@@ -10,8 +10,13 @@ import sys
 
 from kvgate.errors import KvgateError
 
-BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS",
-                "VECLIB_MAXIMUM_THREADS")
+BLAS_THREADS = (
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -26,8 +31,12 @@ def _parser() -> argparse.ArgumentParser:
     tier = parser.add_mutually_exclusive_group(required=True)
     tier.add_argument("--kv-path", type=pathlib.Path, help="folder of the KV tier")
     tier.add_argument("--no-tier", action="store_true", help="recompute everything")
-    parser.add_argument("--threads", type=int, default=min(4, len(os.sched_getaffinity(0))),
-                        help="how many sequences are computed at once")
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=min(4, len(os.sched_getaffinity(0))),
+        help="how many sequences are computed at once",
+    )
     return parser
 
 
@@ -39,8 +48,12 @@ def main() -> int:
     from kvgate.serving.engine import Options, serve
 
     options = Options(
-        host=given.host, port=given.port, model=given.model, seed=given.seed,
-        kv_path=given.kv_path, threads=given.threads,
+        host=given.host,
+        port=given.port,
+        model=given.model,
+        seed=given.seed,
+        kv_path=given.kv_path,
+        threads=given.threads,
     )
     try:
         asyncio.run(serve(options))

@@ -55,7 +55,9 @@ class Api:
 
     async def _models(self, _: web.Request) -> web.Response:
         card = {
-            "id": self._model, "object": "model", "owned_by": "kvgate",
+            "id": self._model,
+            "object": "model",
+            "owned_by": "kvgate",
             "max_model_len": self._config.max_tokens,
         }
         return web.json_response({"object": "list", "data": [card]})
@@ -63,7 +65,8 @@ class Api:
     async def _show_metrics(self, _: web.Request) -> web.Response:
         return web.Response(
             text=self._metrics.render(self._scheduler.gauges()),
-            content_type="text/plain", charset="utf-8",
+            content_type="text/plain",
+            charset="utf-8",
         )
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
@@ -75,7 +78,8 @@ class Api:
         loop = asyncio.get_running_loop()
         steps: asyncio.Queue[Step] = asyncio.Queue()
         generation = Generation(
-            asked.prompt, asked.max_tokens,
+            asked.prompt,
+            asked.max_tokens,
             lambda step: _hand_over(loop, steps, step),
         )
         replies = Replies(f"cmpl-{uuid.uuid4().hex}", self._model, int(time.time()))
@@ -88,8 +92,12 @@ class Api:
             generation.cancelled = True
 
     async def _stream(
-        self, request: web.Request, asked: CompletionRequest, generation: Generation,
-        steps: asyncio.Queue[Step], replies: Replies,
+        self,
+        request: web.Request,
+        asked: CompletionRequest,
+        generation: Generation,
+        steps: asyncio.Queue[Step],
+        replies: Replies,
     ) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
@@ -98,8 +106,9 @@ class Api:
         while step is None or not step.last:
             step = await steps.get()
             if step.error:
-                await response.write(b"data: " + error_body(500, "InternalServerError", step.error)
-                                     + b"\n\n")
+                await response.write(
+                    b"data: " + error_body(500, "InternalServerError", step.error) + b"\n\n"
+                )
                 break
             piece = replies.piece(
                 text.add(step.token, last=step.last),
@@ -127,8 +136,11 @@ class Api:
         return event(last)
 
     async def _whole(
-        self, asked: CompletionRequest, generation: Generation,
-        steps: asyncio.Queue[Step], replies: Replies,
+        self,
+        asked: CompletionRequest,
+        generation: Generation,
+        steps: asyncio.Queue[Step],
+        replies: Replies,
     ) -> web.Response:
         text = Detokenizer()
         parts: list[str] = []
@@ -148,9 +160,7 @@ class Api:
         return web.json_response(answer)
 
 
-def _hand_over(
-    loop: asyncio.AbstractEventLoop, steps: asyncio.Queue[Step], step: Step
-) -> None:
+def _hand_over(loop: asyncio.AbstractEventLoop, steps: asyncio.Queue[Step], step: Step) -> None:
     """Bring a step from a computing thread to the event loop."""
     loop.call_soon_threadsafe(steps.put_nowait, step)
 
@@ -163,6 +173,7 @@ async def _errors_as_objects(request: web.Request, handler: Handler) -> web.Stre
     except ApiError as err:
         return web.Response(status=err.status, body=err.body(), content_type="application/json")
     except web.HTTPException as err:
-        body = error_body(err.status, "BadRequestError", f"{request.method} {request.path}: "
-                          f"{err.reason}")
+        body = error_body(
+            err.status, "BadRequestError", f"{request.method} {request.path}: {err.reason}"
+        )
         return web.Response(status=err.status, body=body, content_type="application/json")

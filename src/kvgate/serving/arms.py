@@ -46,8 +46,17 @@ class ArmSetup:
         """Return the engine's command; its first word is the host's tool ``python``."""
         tier = ["--no-tier"] if self.kv_path is None else ["--kv-path", self.kv_path]
         return [
-            "-m", "kvgate.serving", "--host", address, "--port", str(port),
-            "--model", self.model, "--seed", str(self.seed), *tier,
+            "-m",
+            "kvgate.serving",
+            "--host",
+            address,
+            "--port",
+            str(port),
+            "--model",
+            self.model,
+            "--seed",
+            str(self.seed),
+            *tier,
         ]
 
 
@@ -179,7 +188,8 @@ class RunningEngine:
         begun = time.monotonic()
         self._process = self._witness.transport.start(
             [python, *self.setup.argv(self.address, self.port)],
-            deadline_s=max(1.0, self._deadline - begun), on_stdout=ready.take,
+            deadline_s=max(1.0, self._deadline - begun),
+            on_stdout=ready.take,
         )
         try:
             line = self._ready_line(ready, begun + within_s)
@@ -213,8 +223,11 @@ class RunningEngine:
                 (f"{self.host}: {python} can't run the embedded engine: {missing[-1]}",),
                 hint="name a Python that has kvgate under the host's tools: {python: …}",
             )
-        return CommandError(self.host, f"the engine did not start: {result.describe()}",
-                            hint=complaint.strip()[-500:])
+        return CommandError(
+            self.host,
+            f"the engine did not start: {result.describe()}",
+            hint=complaint.strip()[-500:],
+        )
 
     def _request(self, method: str, path: str, body: bytes, timeout_s: float) -> bytes:
         link = http.client.HTTPConnection(self.address, self.port, timeout=timeout_s)
@@ -227,15 +240,23 @@ class RunningEngine:
         finally:
             link.close()
         if answer.status != 200:
-            raise CommandError(self.host, f"{method} {self.base_url}{path}: HTTP {answer.status}: "
-                               f"{content[:200].decode('utf-8', 'replace')}")
+            raise CommandError(
+                self.host,
+                f"{method} {self.base_url}{path}: HTTP {answer.status}: "
+                f"{content[:200].decode('utf-8', 'replace')}",
+            )
         return content
 
     def _seen(self, command: str, body: bytes) -> Evidence:
         now = datetime.datetime.now(datetime.UTC)
         return Evidence(
-            host=self.host, command=(f"{command} {self.base_url}",), exit_status=0,
-            stdout=body, stderr=b"", started_at=now, ended_at=now,
+            host=self.host,
+            command=(f"{command} {self.base_url}",),
+            exit_status=0,
+            stdout=body,
+            stderr=b"",
+            started_at=now,
+            ended_at=now,
         )
 
 

@@ -35,8 +35,12 @@ def header(fingerprint: str, key: str, shape: Sequence[int], payload: bytes | me
     """Return the header page of a chunk."""
     line = json.dumps(
         {
-            "format": FORMAT, "model": fingerprint, "key": key, "shape": list(shape),
-            "dtype": "<f4", "sha256": hashlib.sha256(payload).hexdigest(),
+            "format": FORMAT,
+            "model": fingerprint,
+            "key": key,
+            "shape": list(shape),
+            "dtype": "<f4",
+            "sha256": hashlib.sha256(payload).hexdigest(),
         },
         sort_keys=True,
     ).encode()

@@ -58,13 +58,27 @@ MODELS = {
     # About 9 M parameters, 4,096 B of KV a token: a 1,024-token prefill keeps one core busy for
     # 0.6 to 1.5 s, its restore reads 4 MiB.
     "tiny": ModelConfig(
-        name="tiny", layers=4, hidden=512, heads=8, kv_heads=2, head_dim=64, ffn=1024,
-        vocab=1024, max_tokens=8192,
+        name="tiny",
+        layers=4,
+        hidden=512,
+        heads=8,
+        kv_heads=2,
+        head_dim=64,
+        ffn=1024,
+        vocab=1024,
+        max_tokens=8192,
     ),
     # For tests: every GEMM is so small that BLAS never splits it over threads.
     "pico": ModelConfig(
-        name="pico", layers=2, hidden=64, heads=4, kv_heads=1, head_dim=16, ffn=96,
-        vocab=512, max_tokens=1024,
+        name="pico",
+        layers=2,
+        hidden=64,
+        heads=4,
+        kv_heads=1,
+        head_dim=16,
+        ffn=96,
+        vocab=512,
+        max_tokens=1024,
     ),
 }
 

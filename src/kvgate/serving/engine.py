@@ -78,8 +78,12 @@ def _listen(options: Options) -> socket.socket:
 
 def _announce(options: Options, port: int, tier: Tier | None) -> None:
     facts = {
-        "ready": True, "port": port, "pid": os.getpid(), "model": options.model,
-        "seed": options.seed, "tier": tier is not None,
+        "ready": True,
+        "port": port,
+        "pid": os.getpid(),
+        "model": options.model,
+        "seed": options.seed,
+        "tier": tier is not None,
         "direct_io": tier.direct if tier is not None else None,
     }
     sys.stdout.write(json.dumps(facts) + "\n")

@@ -79,13 +79,20 @@ def _refused(message: str) -> ApiError:
 def _greedy_only(fields: dict[str, Any]) -> None:
     """Refuse what would change the answer and is not served here, rather than ignore it."""
     only: dict[str, tuple[object, ...]] = {
-        "temperature": (None, 0), "n": (None, 1), "best_of": (None, 1), "echo": (None, False),
-        "logprobs": (None,), "stop": (None, []), "suffix": (None, ""),
+        "temperature": (None, 0),
+        "n": (None, 1),
+        "best_of": (None, 1),
+        "echo": (None, False),
+        "logprobs": (None,),
+        "stop": (None, []),
+        "suffix": (None, ""),
     }
     for name, allowed in only.items():
         if fields.get(name) not in allowed:
-            raise _refused(f"{name} = {fields[name]!r}: this engine decodes greedily, one answer, "
-                           "to the length asked for")
+            raise _refused(
+                f"{name} = {fields[name]!r}: this engine decodes greedily, one answer, "
+                "to the length asked for"
+            )
 
 
 def _prompt(fields: dict[str, Any], config: ModelConfig) -> tuple[int, ...]:
@@ -128,7 +135,10 @@ class Replies:
     ) -> dict[str, Any]:
         """Return an answer or a part of one: its text, and its token ids where asked for."""
         choice: dict[str, Any] = {
-            "index": 0, "text": text, "logprobs": None, "finish_reason": finish_reason,
+            "index": 0,
+            "text": text,
+            "logprobs": None,
+            "finish_reason": finish_reason,
         }
         if tokens is not None:
             choice["token_ids"] = tokens
@@ -140,16 +150,21 @@ class Replies:
 
     def _object(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
         return {
-            "id": self.id, "object": "text_completion", "created": self.created,
-            "model": self.model, "choices": choices,
+            "id": self.id,
+            "object": "text_completion",
+            "created": self.created,
+            "model": self.model,
+            "choices": choices,
         }
 
 
 def usage(prompt: int, answered: int, cached: int) -> dict[str, Any]:
     """Return OpenAI's usage object."""
     return {
-        "prompt_tokens": prompt, "completion_tokens": answered,
-        "total_tokens": prompt + answered, "prompt_tokens_details": {"cached_tokens": cached},
+        "prompt_tokens": prompt,
+        "completion_tokens": answered,
+        "total_tokens": prompt + answered,
+        "prompt_tokens_details": {"cached_tokens": cached},
     }
 
 

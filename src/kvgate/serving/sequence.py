@@ -81,9 +81,7 @@ class Generation:
         start = self._computed
         end = min(len(self._tokens), start - start % config.rows + config.rows)
         wanted = end == len(self._tokens)
-        logits = decoder.forward(
-            self._cache, self._tokens[start:end], start, want_logits=wanted
-        )
+        logits = decoder.forward(self._cache, self._tokens[start:end], start, want_logits=wanted)
         self._computed = end
         if tier is not None:
             self._hand_over(tier, self._cache)

@@ -91,8 +91,11 @@ class Tier:
         try:
             page = self._read_file(path, payload)
             chunkfile.check(
-                page, payload,
-                fingerprint=self.fingerprint, key=key, shape=self.config.block_shape,
+                page,
+                payload,
+                fingerprint=self.fingerprint,
+                key=key,
+                shape=self.config.block_shape,
             )
         except FileNotFoundError:  # another process took it away meanwhile
             self._metrics.add("kvgate:tier_chunks_missed_total")

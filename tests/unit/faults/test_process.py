@@ -18,8 +18,9 @@ from kvgate.witness import Witness
 @pytest.fixture
 def witness() -> Iterator[Witness]:
     transport = LocalTransport("h1")
-    host = Host(roles=[Role.SERVING], transport="local", tools={"python": sys.executable},
-                name="h1")
+    host = Host(
+        roles=[Role.SERVING], transport="local", tools={"python": sys.executable}, name="h1"
+    )
     yield Witness(host, transport, lambda _: "0" * 64)
     transport.close()
 

@@ -16,8 +16,10 @@ def event(text: str, token: int) -> bytes:
     return b"data: " + json.dumps(fields).encode() + b"\n\n"
 
 
-END = (b'data: {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}, '
-       b'"kvgate": {"logits_sha256": "abc"}}\n\ndata: [DONE]\n\n')
+END = (
+    b'data: {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}, '
+    b'"kvgate": {"logits_sha256": "abc"}}\n\ndata: [DONE]\n\n'
+)
 
 
 def ask(url: str, *, timeout_s: float = 5) -> Row:
@@ -64,8 +66,9 @@ def test_headers_do_not_start_the_clock(mock_endpoint) -> None:
         pytest.param((b"data: <html>\n\n",), Failure.PROTOCOL, "not JSON", id="garbage"),
         pytest.param((b"data: \xe4\xbd\n\n",), Failure.PROTOCOL, "UTF-8", id="half-a-character"),
         pytest.param((event("a", 1), END), Failure.COUNT, "1 token ids", id="a-token-missing"),
-        pytest.param((b'data: {"error": {"message": "oom"}}\n\n',), Failure.ENGINE, "oom",
-                     id="error-event"),
+        pytest.param(
+            (b'data: {"error": {"message": "oom"}}\n\n',), Failure.ENGINE, "oom", id="error-event"
+        ),
         pytest.param((5.0,), Failure.TIMEOUT, "0.3 s", id="hangs-after-headers"),
     ],
 )
@@ -87,8 +90,9 @@ def test_html_is_no_answer(mock_endpoint, streaming) -> None:
 @pytest.mark.parametrize("status", [302, 400, 404, 500])
 def test_another_status_is_told_with_its_body(mock_endpoint, status: int) -> None:
     async def refuse(request: aiohttp.web.Request) -> aiohttp.web.Response:
-        return aiohttp.web.Response(status=status, text="no such model",
-                                    headers={"Location": "/elsewhere"})
+        return aiohttp.web.Response(
+            status=status, text="no such model", headers={"Location": "/elsewhere"}
+        )
 
     with mock_endpoint(refuse) as url:
         row = ask(url)

@@ -11,9 +11,11 @@ from kvgate.load.client import Endpoint
 from kvgate.load.loop import closed_loop
 from kvgate.load.rows import Failure, Request, Row
 
-BODY = (b'data: {"choices": [{"text": "a"}]}\n\n'
-        b'data: {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}\n\n'
-        b"data: [DONE]\n\n")
+BODY = (
+    b'data: {"choices": [{"text": "a"}]}\n\n'
+    b'data: {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}\n\n'
+    b"data: [DONE]\n\n"
+)
 
 
 def requests(count: int) -> list[Request]:
@@ -57,8 +59,9 @@ def test_an_endless_source_ends_by_time(mock_endpoint) -> None:
     endless = (requests(1)[0] for _ in itertools.count())
     seen: list[Row] = []
     with mock_endpoint(Counting().answer) as url:
-        result = closed_loop(endpoint(url), endless, concurrency=2, duration_s=0.3,
-                             on_row=seen.append)
+        result = closed_loop(
+            endpoint(url), endless, concurrency=2, duration_s=0.3, on_row=seen.append
+        )
     assert 0.3 <= result.elapsed_s < 2
     assert tuple(seen) == result.rows
     assert all(row.sent_s < 0.3 for row in result.rows)
@@ -68,8 +71,9 @@ def test_a_stop_from_outside(mock_endpoint) -> None:
     endless = (requests(1)[0] for _ in itertools.count())
     seen: list[Row] = []
     with mock_endpoint(Counting().answer) as url:
-        closed_loop(endpoint(url), endless, concurrency=1, on_row=seen.append,
-                    stop=lambda: len(seen) >= 3)
+        closed_loop(
+            endpoint(url), endless, concurrency=1, on_row=seen.append, stop=lambda: len(seen) >= 3
+        )
     assert len(seen) == 3
 
 

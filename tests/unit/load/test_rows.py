@@ -13,9 +13,18 @@ NOW = datetime.datetime(2026, 5, 12, tzinfo=datetime.UTC)
 
 def row(at: float, **changes: object) -> Row:
     whole = Row(
-        session="s", sent_at=NOW, sent_s=0, ttft_s=at, token_times_s=(at, at + 0.3),
-        end_s=at + 0.3, asked_tokens=4, prompt_tokens=9, output_tokens=4, cached_tokens=None,
-        output_sha256="o", logits_sha256="l",
+        session="s",
+        sent_at=NOW,
+        sent_s=0,
+        ttft_s=at,
+        token_times_s=(at, at + 0.3),
+        end_s=at + 0.3,
+        asked_tokens=4,
+        prompt_tokens=9,
+        output_tokens=4,
+        cached_tokens=None,
+        output_sha256="o",
+        logits_sha256="l",
     )
     return dataclasses.replace(whole, **changes)
 
@@ -26,8 +35,15 @@ BROKEN = row(
 
 
 def result(*rows: Row) -> LoadResult:
-    return LoadResult(base_url="u", model="m", concurrency=2, started_at=NOW, elapsed_s=2.0,
-                      lag_max_s=0.004, rows=rows)
+    return LoadResult(
+        base_url="u",
+        model="m",
+        concurrency=2,
+        started_at=NOW,
+        elapsed_s=2.0,
+        lag_max_s=0.004,
+        rows=rows,
+    )
 
 
 def readings(*rows: Row) -> dict[str, Reading]:
@@ -37,15 +53,25 @@ def readings(*rows: Row) -> dict[str, Reading]:
 def test_figures() -> None:
     found = readings(*(row(ttft) for ttft in (0.3, 0.1, 0.2)))
     assert {name: str(reading.value) for name, reading in found.items()} == {
-        "g3.requests": "3", "g3.request_errors": "0", "g3.client_lag": "0.004 s",
-        "g3.ttft": "0.2 s", "g3.tpot": "0.1 s", "g3.throughput": "6.0 tok/s",
+        "g3.requests": "3",
+        "g3.request_errors": "0",
+        "g3.client_lag": "0.004 s",
+        "g3.ttft": "0.2 s",
+        "g3.tpot": "0.1 s",
+        "g3.throughput": "6.0 tok/s",
     }
 
 
 @pytest.mark.parametrize(
     ("count", "carried"),
-    [(1, set()), (2, {"g3.ttft"}), (9, {"g3.ttft"}), (10, {"g3.ttft", "g3.ttft_p90"}),
-     (99, {"g3.ttft", "g3.ttft_p90"}), (100, {"g3.ttft", "g3.ttft_p90", "g3.ttft_p99"})],
+    [
+        (1, set()),
+        (2, {"g3.ttft"}),
+        (9, {"g3.ttft"}),
+        (10, {"g3.ttft", "g3.ttft_p90"}),
+        (99, {"g3.ttft", "g3.ttft_p90"}),
+        (100, {"g3.ttft", "g3.ttft_p90", "g3.ttft_p99"}),
+    ],
 )
 def test_no_percentile_that_the_sample_cannot_carry(count: int, carried: set[str]) -> None:
     found = readings(*(row(0.1 * i) for i in range(1, count + 1)))

@@ -24,8 +24,11 @@ def parse(*pieces: bytes) -> list[SseEvent]:
         pytest.param(b"data: a\r\rdata: b\r\r", [SseEvent("a"), SseEvent("b")], id="cr"),
         pytest.param(b"data: a\ndata: b\n\n", [SseEvent("a\nb")], id="two-lines"),
         pytest.param(b": ping\n\ndata: a\n\n", [SseEvent("a")], id="comment"),
-        pytest.param(b"event: x\ndata: a\n\ndata: b\n\n", [SseEvent("a", "x"), SseEvent("b")],
-                     id="type-lasts-one-event"),
+        pytest.param(
+            b"event: x\ndata: a\n\ndata: b\n\n",
+            [SseEvent("a", "x"), SseEvent("b")],
+            id="type-lasts-one-event",
+        ),
         pytest.param(b"event: x\n\ndata: b\n\n", [SseEvent("b")], id="type-without-data"),
         pytest.param(b"id: 7\nretry: 3\nodd\ndata: a\n\n", [SseEvent("a")], id="other-fields"),
         pytest.param(b"\xef\xbb\xbfdata: a\n\n", [SseEvent("a")], id="byte-order-mark"),

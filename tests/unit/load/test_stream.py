@@ -54,13 +54,18 @@ def test_streams_as_people_published_them(sample: pathlib.Path) -> None:
         else:
             assert name == "must_not_count_chunks_as_tokens"
             assert answer.judge(1) == (
-                Failure.COUNT, "the endpoint reported no usage, so tokens can't be counted"
+                Failure.COUNT,
+                "the endpoint reported no usage, so tokens can't be counted",
             )
 
 
 def test_a_whole_answer() -> None:
-    answer = fold(completion("a", token_ids=[97]) + completion("bc", token_ids=[98, 99])
-                  + usage(3, prompt_tokens_details={"cached_tokens": 4}) + DONE)
+    answer = fold(
+        completion("a", token_ids=[97])
+        + completion("bc", token_ids=[98, 99])
+        + usage(3, prompt_tokens_details={"cached_tokens": 4})
+        + DONE
+    )
     assert answer.judge(3) is None
     assert answer.token_ids == [97, 98, 99]
     assert answer.times_s == [0.0, 1.0]
@@ -73,11 +78,19 @@ def test_a_whole_answer() -> None:
         pytest.param(completion("a") + usage(1), Failure.TRUNCATED, "without", id="no-done"),
         pytest.param(completion("a") + DONE, Failure.COUNT, "no usage", id="no-usage"),
         pytest.param(completion("a") + usage(2) + DONE, Failure.COUNT, "usage says 2", id="count"),
-        pytest.param(completion("a", token_ids=[1, 2]) + usage(1) + DONE, Failure.COUNT,
-                     "2 token ids", id="ids-against-usage"),
+        pytest.param(
+            completion("a", token_ids=[1, 2]) + usage(1) + DONE,
+            Failure.COUNT,
+            "2 token ids",
+            id="ids-against-usage",
+        ),
         pytest.param(usage(1) + DONE, Failure.COUNT, "none came", id="usage-without-tokens"),
-        pytest.param(completion("a") + b'data: {"error": "oom"}\n\n' + DONE, Failure.ENGINE, "oom",
-                     id="error-in-mid-stream"),
+        pytest.param(
+            completion("a") + b'data: {"error": "oom"}\n\n' + DONE,
+            Failure.ENGINE,
+            "oom",
+            id="error-in-mid-stream",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(stream: bytes, failure: Failure, says: str) -> None:
@@ -87,8 +100,18 @@ def test_what_is_wrong_is_said(stream: bytes, failure: Failure, says: str) -> No
     assert says in found[1]
 
 
-@pytest.mark.parametrize("data", ["<html>", "[]", "{}", '{"choices": 3}', '{"choices": [{}]}',
-                                  '{"choices": [], "usage": 3}', '{"choices": [{"delta": 1}]}'])
+@pytest.mark.parametrize(
+    "data",
+    [
+        "<html>",
+        "[]",
+        "{}",
+        '{"choices": 3}',
+        '{"choices": [{}]}',
+        '{"choices": [], "usage": 3}',
+        '{"choices": [{"delta": 1}]}',
+    ],
+)
 def test_an_event_of_unknown_shape_is_refused(data: str) -> None:
     with pytest.raises(ParseError):
         Answer().add(SseEvent(data), 0.0)

@@ -68,9 +68,19 @@ def run_engine(
 ) -> Iterator[Engine]:
     tier = ["--no-tier"] if kv_path is None else ["--kv-path", str(kv_path)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "kvgate.serving", "--seed", str(seed), "--model", model, *tier,
-         *more],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        [
+            sys.executable,
+            "-m",
+            "kvgate.serving",
+            "--seed",
+            str(seed),
+            "--model",
+            model,
+            *tier,
+            *more,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     try:
         assert process.stdout is not None

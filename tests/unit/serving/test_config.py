@@ -19,8 +19,10 @@ def test_an_unknown_model_is_refused() -> None:
         model_named("huge")
 
 
-@pytest.mark.parametrize("change", [{"rows": 15}, {"heads": 3, "kv_heads": 2}, {"head_dim": 3},
-                                    {"layers": 1, "head_dim": 2}])
+@pytest.mark.parametrize(
+    "change",
+    [{"rows": 15}, {"heads": 3, "kv_heads": 2}, {"head_dim": 3}, {"layers": 1, "head_dim": 2}],
+)
 def test_shapes_that_do_not_divide_are_refused(change: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="pico"):
         dataclasses.replace(MODELS["pico"], **change)

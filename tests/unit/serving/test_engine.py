@@ -116,8 +116,13 @@ def test_killed_in_mid_store_it_begins_again(engine_process, tmp_path: pathlib.P
 def test_what_it_says_of_itself(engine_process) -> None:
     with engine_process(None) as engine:
         assert engine.ready == {
-            "ready": True, "port": engine.port, "pid": engine.process.pid, "model": "pico",
-            "seed": 7, "tier": False, "direct_io": None,
+            "ready": True,
+            "port": engine.port,
+            "pid": engine.process.pid,
+            "model": "pico",
+            "seed": 7,
+            "tier": False,
+            "direct_io": None,
         }
         assert get(engine, "/health") == b""
         assert json.loads(get(engine, "/v1/models"))["data"][0]["id"] == "pico"
@@ -158,8 +163,12 @@ def test_a_client_that_goes_away_is_not_computed_for(served, stream: bool) -> No
     before = counters(served)["kvgate:requests_cancelled_total"]
     body = json.dumps({"prompt": "a", "max_tokens": 1000, "stream": stream}).encode()
     with socket.create_connection(("127.0.0.1", served.port), timeout=10) as link:
-        link.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: "
-                     + str(len(body)).encode() + b"\r\n\r\n" + body)
+        link.sendall(
+            b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: "
+            + str(len(body)).encode()
+            + b"\r\n\r\n"
+            + body
+        )
         if stream:
             assert link.recv(10)
         else:
@@ -170,6 +179,7 @@ def test_a_client_that_goes_away_is_not_computed_for(served, stream: bool) -> No
 
 def test_it_answers_while_it_computes(engine_process) -> None:
     """Health is answered at once while every computing thread is busy."""
+
     async def probe(port: int) -> list[float]:
         times = []
         for _ in range(10):

@@ -9,9 +9,7 @@ AFTER = {HITS: 30.0, DELIVERED: 4100.0, DEVICE: 4050.0, DAMAGED: 0.0}
 
 
 def proven(before=BEFORE, after=AFTER, cached=(12, 8), tiered=True) -> dict[str, Reading]:
-    found = tier_readings(
-        before, after, cached_tokens=cached, expected_tokens=20, tiered=tiered
-    )
+    found = tier_readings(before, after, cached_tokens=cached, expected_tokens=20, tiered=tiered)
     return {reading.name: reading for reading in found}
 
 
@@ -22,8 +20,11 @@ def test_what_can_be_restored(prompt: int, tokens: int) -> None:
 
 def test_full_and_cold() -> None:
     assert {name: str(reading.value) for name, reading in proven().items()} == {
-        "g3.hit_tokens": "20", "g3.chunks_damaged": "0", "g3.tier_bytes_read": "4000 B",
-        "g3.device_bytes_read": "4000 B", "g3.hit_tokens_share": "100.0 %",
+        "g3.hit_tokens": "20",
+        "g3.chunks_damaged": "0",
+        "g3.tier_bytes_read": "4000 B",
+        "g3.device_bytes_read": "4000 B",
+        "g3.hit_tokens_share": "100.0 %",
         "g3.cold_share": "100.0 %",
     }
 

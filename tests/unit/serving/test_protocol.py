@@ -14,17 +14,38 @@ def parse(pico: ModelConfig, **fields: object) -> CompletionRequest:
 
 def test_defaults(pico: ModelConfig) -> None:
     assert parse(pico) == CompletionRequest(
-        prompt=(97, 98), max_tokens=16, stream=False, include_usage=False, token_ids=False,
+        prompt=(97, 98),
+        max_tokens=16,
+        stream=False,
+        include_usage=False,
+        token_ids=False,
         logits_digest=False,
     )
 
 
 def test_everything_asked_for(pico: ModelConfig) -> None:
-    asked = parse(pico, prompt=[1, 2], max_tokens=3, temperature=0.0, stream=True, seed=4,
-                  stream_options={"include_usage": True}, return_token_ids=True,
-                  kvgate_logits=True, ignore_eos=True, model="pico", stop=None)
-    assert asked == CompletionRequest(prompt=(1, 2), max_tokens=3, stream=True,
-                                      include_usage=True, token_ids=True, logits_digest=True)
+    asked = parse(
+        pico,
+        prompt=[1, 2],
+        max_tokens=3,
+        temperature=0.0,
+        stream=True,
+        seed=4,
+        stream_options={"include_usage": True},
+        return_token_ids=True,
+        kvgate_logits=True,
+        ignore_eos=True,
+        model="pico",
+        stop=None,
+    )
+    assert asked == CompletionRequest(
+        prompt=(1, 2),
+        max_tokens=3,
+        stream=True,
+        include_usage=True,
+        token_ids=True,
+        logits_digest=True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,12 +83,25 @@ def test_any_bytes_are_refused_or_understood(pico: ModelConfig, body: bytes) -> 
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner,
-                                                                max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=6,
 )
-NAMES = st.sampled_from(["model", "prompt", "max_tokens", "temperature", "stream", "n", "stop",
-                         "stream_options", "kvgate_logits", "logprobs"])
+NAMES = st.sampled_from(
+    [
+        "model",
+        "prompt",
+        "max_tokens",
+        "temperature",
+        "stream",
+        "n",
+        "stop",
+        "stream_options",
+        "kvgate_logits",
+        "logprobs",
+    ]
+)
 
 
 @given(st.dictionaries(NAMES, JSON))
@@ -89,6 +123,8 @@ def test_replies_are_openai_s() -> None:
     last = replies.usage(4, 2, 3)
     assert last["choices"] == []
     assert last["usage"] == {
-        "prompt_tokens": 4, "completion_tokens": 2, "total_tokens": 6,
+        "prompt_tokens": 4,
+        "completion_tokens": 2,
+        "total_tokens": 6,
         "prompt_tokens_details": {"cached_tokens": 3},
     }

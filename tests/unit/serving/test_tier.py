@@ -49,7 +49,9 @@ class Bench:
 
 @pytest.fixture(params=["direct", "buffered"])
 def bench(
-    request: pytest.FixtureRequest, tmp_path: pathlib.Path, pico: ModelConfig,
+    request: pytest.FixtureRequest,
+    tmp_path: pathlib.Path,
+    pico: ModelConfig,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Bench]:
     if request.param == "buffered":

@@ -32,7 +32,9 @@ def test_values_are_spread_evenly(seed: int) -> None:
 def test_the_fingerprint_tells_models_apart() -> None:
     pico = MODELS["pico"]
     prints = {
-        fingerprint(pico, 7), fingerprint(pico, 8), fingerprint(MODELS["tiny"], 7),
+        fingerprint(pico, 7),
+        fingerprint(pico, 8),
+        fingerprint(MODELS["tiny"], 7),
         fingerprint(dataclasses.replace(pico, rope_theta=5000.0), 7),
     }
     assert len(prints) == 4
