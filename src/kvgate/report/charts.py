@@ -58,10 +58,11 @@ def _soak(gate: str, sources: Sources) -> Iterator[Chart]:
 
 
 def _in_gate(gate: str, sources: Sources) -> Iterator[Measurement]:
-    """Yield the measurements, but for those in a block of another gate (blocks are ``G3/…``)."""
+    """Yield what was measured in steady state, but for blocks of another gate (``G3/…``)."""
     for each in sources.measurements:
         owner = each.block.partition("/")[0]
-        if owner not in sources.setup.gates or owner == gate:
+        ours = owner not in sources.setup.gates or owner == gate
+        if ours and each.phase == "steady_state":
             yield each
 
 

@@ -13,7 +13,7 @@ from kvgate.report.views import Fact, FactRow, HostView, Look
 from kvgate.spec.inventory import Host
 
 _KEY_FACTS = (
-    ("os.pretty_name", "System"), ("os.name", "System"), ("os.version", "Version"),
+    ("os.pretty_name", "System"), ("os.id", "System"), ("os.version", "Version"),
     ("kernel.release", "Kernel"), ("cpu.model", "CPU"), ("cpu.threads", "Threads"),
     ("memory.size", "Memory"), ("numa.nodes", "NUMA nodes"), ("gpu.count", "GPUs"),
     ("clock.offset", "Clock offset"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import itertools
 import math
 import statistics
 from collections.abc import Iterable, Iterator
@@ -16,39 +17,41 @@ from kvgate.report.sources import JournalEvent, Sources
 from kvgate.report.timeline import Panel, Point, Shade
 from kvgate.report.views import Chart
 
-_PREFIX = "soak."
-_PANELS = 5
 _BINS = 240
 _TITLES = {
     "soak.ttft_p50": "TTFT, median of each window",
     "soak.fio_read_clat_p99": "fio read completion latency, p99 of each window",
+    "soak.fio_read_bw": "fio read bandwidth, each window",
 }
 _TITLE = "Soak over time"
 
 
 def chart(gate: str, sources: Sources) -> Chart | None:
     """Return the timeline of the windows of `gate`, or None if none were measured."""
-    windows = [each for each in sources.measurements
-               if each.name.startswith(_PREFIX) and "window" in each.labels]
+    windows = [each for each in sources.measurements if each.name in _TITLES]
     if not windows:
         return None
-    began = _began(gate, sources, windows)
+    began = _began(sources, windows)
     width_s = _width_s(sources)
-    panels = tuple(_panels(windows, width_s))[:_PANELS]
-    drawn_end = max((point.at for panel in panels for point in panel.points), default=0.0)
-    end_s = max(drawn_end + width_s / 2, width_s)
-    cpu = _telemetry(sources, began, end_s)
-    shades = tuple(_shades(sources.events, began, end_s))
+    middles = _middles(windows, width_s, began)
+    found = tuple(_panels(windows, middles))
+    panels = tuple(panel for panel, _ in found)
     name = f"{gate.lower()}-soak"
     if not panels:
         return Chart(name, _TITLE, "No window of the soak has a value that can be drawn.", None)
-    missing = sum(not isinstance(each.value, Quantity) for each in windows)
+    end_s = max(max(point.at for panel in panels for point in panel.points) + width_s / 2, width_s)
+    cpu = _telemetry(sources, began, end_s)
+    shades = tuple(_shades(sources.events, began, end_s))
+    missing = len(windows) - sum(used for _, used in found)
+    hosts = len({each.host for each in windows})
     return timeline.draw(name, _TITLE, (*panels, *cpu), shades, end_s,
-                         _note(missing, bool(cpu), bool(shades)))
+                         _note(missing, hosts, bool(cpu), bool(shades)))
 
 
-def _note(missing: int, cpu: bool, shades: bool) -> str:
+def _note(missing: int, hosts: int, cpu: bool, shades: bool) -> str:
     parts = ["A point is a window: filled circle normal, diamond with a fault, ring recovering."]
+    if hosts > 1:
+        parts.append(f"Each is the median of {hosts} hosts.")
     parts.append("Shaded: a fault, from its begin to its proven repair." if shades
                  else "No fault is journalled.")
     if not cpu:
@@ -58,13 +61,10 @@ def _note(missing: int, cpu: bool, shades: bool) -> str:
     return " ".join(parts)
 
 
-def _began(gate: str, sources: Sources, windows: Iterable[Measurement]) -> datetime.datetime:
-    """Return when the soak began: its child's begin, else the first sample, else the gate's."""
-    inside = False
+def _began(sources: Sources, windows: Iterable[Measurement]) -> datetime.datetime:
+    """Return when the soak began: its child's begin, else the first sample, else a window's end."""
     for event in sources.events:
-        if event.kind in ("gate_begin", "gate_end"):
-            inside = event.kind == "gate_begin" and event.fields.get("gate") == gate
-        if inside and event.kind == "child_begin" and "soak" in str(event.fields.get("what")):
+        if event.kind == "child_begin" and str(event.fields.get("what")).startswith("soak"):
             return show.moment(event.utc)
     for sample in sources.run.telemetry():
         if (at := _when(sample.get("utc"))) is not None:
@@ -79,35 +79,51 @@ def _width_s(sources: Sources) -> float:
 
 
 def _index(each: Measurement) -> float | None:
-    for text in (each.item, each.labels.get("window", "")):
+    for text in (each.labels.get("window", ""), each.item):
         if text.isascii() and text.isdecimal() and len(text) < 9:
             return float(text)
     return None
 
 
-def _order(name: str) -> tuple[int, str]:
-    known = list(_TITLES)
-    return (known.index(name) if name in known else len(known), name)
+def _middles(windows: Iterable[Measurement], width_s: float, began: datetime.datetime
+             ) -> dict[float, float]:
+    """Return window → the seconds since the start at which its middle lies.
+
+    A window is recorded at its end. Where all were recorded at once, they are taken to have
+    followed each other without a gap.
+    """
+    ends: dict[float, float] = {}
+    for each in windows:
+        if (index := _index(each)) is not None:
+            at = (show.moment(each.taken_at) - began).total_seconds()
+            ends[index] = max(at, ends.get(index, at))
+    order = sorted(ends)
+    times = [ends[index] for index in order]
+    if all(late > early for early, late in itertools.pairwise((0.0, *times))):
+        return {index: max(ends[index] - width_s / 2, 0.0) for index in order}
+    return {index: (index - order[0] + 0.5) * width_s for index in order}
 
 
-def _panels(windows: list[Measurement], width_s: float) -> Iterator[Panel]:
-    first = min((index for each in windows if (index := _index(each)) is not None), default=0.0)
-    for name in sorted({each.name for each in windows}, key=_order):
-        of_name = [(index, each.value, each.labels.get("state", "normal")) for each in windows
-                   if each.name == name and isinstance(each.value, Quantity)
-                   and (index := _index(each)) is not None]
-        if not of_name:
+def _panels(windows: list[Measurement], middles: dict[float, float]
+            ) -> Iterator[tuple[Panel, int]]:
+    """Yield each panel and how many measurements it shows."""
+    for name, title in _TITLES.items():
+        taken = [(index, each.value, each.labels.get("state", "normal")) for each in windows
+                 if each.name == name and isinstance(each.value, Quantity)
+                 and (index := _index(each)) is not None]
+        if not taken:
             continue
-        kind = of_name[0][1]
-        values = [(index, float(value.base), state) for index, value, state in of_name
-                  if value.dimension == kind.dimension]
-        unit = unit_of(kind, statistics.median(value for _, value, _ in values))
+        kind = taken[0][1]
+        values: dict[tuple[float, str], list[float]] = {}
+        for index, value, state in taken:
+            if value.dimension == kind.dimension:
+                values.setdefault((index, state), []).append(float(value.base))
+        medians = {key: statistics.median(each) for key, each in values.items()}
+        unit = unit_of(kind, statistics.median(medians.values()))
         factor = float(UNITS[unit][1])
-        yield Panel(
-            _TITLES.get(name, name.removeprefix(_PREFIX).replace("_", " ")), unit,
-            points=tuple(Point((index - first + 0.5) * width_s, value / factor, state)
-                         for index, value, state in sorted(values)),
-        )
+        points = tuple(Point(middles[index], value / factor, state)
+                       for (index, state), value in sorted(medians.items()))
+        yield Panel(title, unit, points=points), sum(len(each) for each in values.values())
 
 
 def _shades(events: Iterable[JournalEvent], began: datetime.datetime, end_s: float

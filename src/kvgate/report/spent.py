@@ -1,13 +1,15 @@
 """Where the time went: kvgate's own time is run time less the spans in which a child ran.
 
 One sweep over the journal: the time between two records belongs to the gate that is open and
-to the children that are running. Time in which no process of kvgate lived (between an
-interruption and its resumption, or across a reboot) belongs to nobody.
+to the children that are running (a soak runs before its gate's tests: its child's id, ``G4.soak``,
+says whose it is). Time in which no process of kvgate lived (between an interruption and its
+resumption, or across a reboot) belongs to nobody.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator
 
 from kvgate.report import show
@@ -15,6 +17,8 @@ from kvgate.report.sources import JournalEvent
 from kvgate.report.views import Spent, SpentRow
 
 BETWEEN = "between gates"
+
+_GATE = re.compile(r"G\d+", re.ASCII)
 
 
 @dataclasses.dataclass(slots=True)
@@ -44,12 +48,24 @@ class _State:
                 self.children = {id_: child for id_, child in self.children.items()
                                  if child[1] != ended}
             case "child_begin":
-                what = str(event.fields.get("what", "child"))
-                self.children[str(event.fields.get("id"))] = (what, self.gate)
+                what = str(event.fields.get("what", "child")).partition(":")[0]
+                id_ = str(event.fields.get("id"))
+                self.children[id_] = (what, self._owner(id_))
             case "child_end":
                 self.children.pop(str(event.fields.get("id")), None)
             case "resumed" | "run_end":
                 self.gate, self.children = BETWEEN, {}
+
+    def _owner(self, id_: str) -> str:
+        """Return the gate a child works for: the open one, else the one its id begins with."""
+        named = _GATE.fullmatch(id_.partition(".")[0])
+        return named[0] if named and self.gate == BETWEEN else self.gate
+
+    @property
+    def owner(self) -> str:
+        """Return whom the time belongs to: the open gate, else the one that a child works for."""
+        owners = {gate for _, gate in self.children.values()} - {BETWEEN}
+        return min(owners) if self.gate == BETWEEN and owners else self.gate
 
 
 def spans(events: Iterable[JournalEvent]) -> dict[str, Span]:
@@ -74,7 +90,7 @@ def _stretches(events: Iterable[JournalEvent]) -> Iterator[tuple[str, frozenset[
             state.children = {}
         elif before is not None and event.kind != "resumed" and event.mono > before.mono:
             running = frozenset(what for what, _ in state.children.values())
-            yield state.gate, running, event.mono - before.mono
+            yield state.owner, running, event.mono - before.mono
         before = event
         state.see(event)
 

@@ -145,7 +145,35 @@ def test_odd_windows_and_samples_do_not_break_the_timeline(sample: Any) -> None:
     ]
     chart = charts.of_gate("G4", sources(sample, taken, samples=samples))[0]
     assert [row[2] for row in chart.rows] == ["5.00 ms"]
-    assert "2 window values missing" in chart.note
+    assert "3 window values missing" in chart.note
+
+
+def test_windows_stand_where_they_ended_if_that_was_recorded(sample: Any) -> None:
+    run, _ = sample
+    begin = next(event for event in run.journal if event.fields.get("what") == "soak").utc
+    taken = [
+        dataclasses.replace(
+            measured("soak.ttft_p50", Quantity.of(50, "ms"), window=str(number), state="normal"),
+            taken_at=begin + datetime.timedelta(seconds=end))
+        for number, end in ((1, 12), (2, 22), (3, 61))  # the third waited for a repair
+    ]
+    chart = charts.of_gate("G4", sources(sample, taken))[0]
+    assert [row[1] for row in chart.rows] == ["7", "17", "56"]
+
+
+def test_windows_of_several_hosts_are_drawn_as_their_median(sample: Any) -> None:
+    taken = [measured("soak.ttft_p50", Quantity.of(ms, "ms"), host=host, window="1", state="normal")
+             for host, ms in (("a", 10), ("b", 20), ("c", 90))]
+    chart = charts.of_gate("G4", sources(sample, taken))[0]
+    assert [row[2] for row in chart.rows] == ["20.0 ms"]
+    assert "median of 3 hosts" in chart.note
+
+
+def test_what_was_measured_while_preparing_is_not_drawn(sample: Any) -> None:
+    cold = dataclasses.replace(
+        measured("g3.ttft", Quantity.of(9, "s"), arm="local", concurrency="1", round="1"),
+        phase="precondition")
+    assert charts.of_gate("G3", sources(sample, [cold]))[0].svg is None
 
 
 def test_a_long_soak_is_thinned(sample: Any) -> None:

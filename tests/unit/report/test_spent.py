@@ -70,6 +70,22 @@ def test_a_monotonic_clock_that_began_anew_adds_no_negative_time() -> None:
     assert found[spent.BETWEEN].total_s == pytest.approx(2)
 
 
+def test_a_soak_before_its_gate_is_its_gates_time_and_kinds_are_summed() -> None:
+    found = spent.spans(journal(
+        (0, "gate_end", {"gate": "G3"}),
+        (2, "child_begin", {"id": "G4.soak", "what": "soak: windows and their engines"}),
+        (82, "child_end", {"id": "G4.soak"}), (83, "gate_begin", {"gate": "G4"}),
+        (84, "child_begin", {"id": "G4.2", "what": "engine: local, round 1"}),
+        (85, "child_end", {"id": "G4.2"}),
+        (86, "child_begin", {"id": "G4.3", "what": "engine: local, round 2"}),
+        (87, "child_end", {"id": "G4.3"}), (88, "gate_end", {"gate": "G4"}),
+    ))
+    assert found["G4"].total_s == pytest.approx(85)
+    assert found["G4"].own_s == pytest.approx(3)
+    assert found["G4"].by_child_s == {"soak": pytest.approx(80), "engine": pytest.approx(2)}
+    assert found[spent.BETWEEN].total_s == pytest.approx(3)
+
+
 def test_a_reboot_in_between_is_nobodys_time_and_ends_the_children() -> None:
     events = journal((10, "gate_begin", {"gate": "G4"}),
                      (20, "child_begin", {"id": "s", "what": "soak"}),
