@@ -70,11 +70,14 @@ class LiveView:
             else:
                 self.now.update(host=host, text=text, awaits=awaits)
             self.since = time.monotonic()
-        if not self._live and kind in ("gate", "verdict", "test", "step"):
+        if self._live:
+            return
+        if kind == "verdict":
+            self._line(f"{host or self.gate}  {text}")
+        elif kind in ("gate", "test", "step"):
             self._print()
 
     def _print(self) -> None:
-        self._printed = time.monotonic()
         now = self.now
         parts = [
             self.gate,
@@ -82,10 +85,12 @@ class LiveView:
             now["host"],
             now["text"],
             f"(awaiting {now['awaits']})" if now["awaits"] else "",
-            self.gates.get(self.gate, "") if not now["text"] else "",
         ]
-        line = "  ".join(part for part in parts if part)
-        print(f"[{self._elapsed():>6}] {line}", file=self.console.file, flush=True)
+        self._line("  ".join(part for part in parts if part))
+
+    def _line(self, text: str) -> None:
+        self._printed = time.monotonic()
+        print(f"[{self._elapsed():>6}] {text}", file=self.console.file, flush=True)
 
     def _heartbeat(self) -> None:
         while not self._stop.wait(1):

@@ -68,8 +68,11 @@ def _counts(gate: GateResult) -> str:
 
 
 def show_open(console: Console, result: RunResult) -> None:
-    """Print what did not pass: where, by how much, what to do next."""
+    """Print what did not pass: where, by how much, what next; a gate never begun in a line."""
     for gate in result.gates:
+        if _never_begun(gate):
+            console.print(Text(f"{_MARK['not_run']} {gate.gate} was not begun", style="yellow"))
+            continue
         for finding in gate.findings:
             if finding.verdict is Verdict.PASS:
                 continue
@@ -85,6 +88,13 @@ def show_open(console: Console, result: RunResult) -> None:
                         style="dim",
                     )
                 )
+
+
+def _never_begun(gate: GateResult) -> bool:
+    """Tell whether no test of the gate was run: one and the same reason everywhere."""
+    return len({(f.verdict, f.because) for f in gate.findings}) == 1 and all(
+        f.verdict is Verdict.NOT_RUN and not f.hosts for f in gate.findings
+    )
 
 
 def show_hosts(console: Console, reports: Sequence[HostReport]) -> None:

@@ -30,6 +30,9 @@ from kvgate.store.run import RunWriter
 
 Tell = Callable[[Message], None]
 
+GAVE_UP = 1000
+"""What `watch_child` returns where the plan's time limit ended the child."""
+
 _GRACE_S = 45.0  # for a child to repair faults and stop engines after SIGINT
 
 
@@ -158,7 +161,7 @@ def pytest_command(workspace: Workspace, suite: Path) -> list[str]:
 def watch_child(
     command: Sequence[str], *, run: Path, log: str, give_up_s: float, tell: Tell
 ) -> int:
-    """Run a child of the supervisor to its end and return its exit code (negative: a signal).
+    """Run a child of the supervisor to its end; return its exit code, -signal, or GAVE_UP.
 
     Its output goes to ``logs/``, its progress to `tell`. It ends when we do: it reads a pipe whose
     other end only we hold. At `give_up_s`, or when we are interrupted, it is asked to stop in
@@ -195,7 +198,7 @@ def _wait(child: subprocess.Popen[bytes], give_up_s: float) -> int:
         return child.wait(give_up_s)
     except subprocess.TimeoutExpired:
         _stop(child)
-        return child.returncode
+        return GAVE_UP
     except KeyboardInterrupt:
         _stop(child)
         raise
@@ -213,7 +216,13 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
 
 def _why(run: Path, log: str, code: int) -> str:
     """Return why a child ended as it did: its signal or code, and its log's last line."""
-    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited {code}"
+    how = (
+        "was given up at the plan's time limit (give_up_after)"
+        if code == GAVE_UP
+        else f"was ended by {signal.Signals(-code).name}"
+        if code < 0
+        else f"exited {code}"
+    )
     lines = (run / "logs" / f"{log}.log").read_text("utf-8", "replace").strip().splitlines()
     last = next((line for line in reversed(lines) if line.strip()), "")
     return f"its process {how}; logs/{log}.log ends: {last[:300]}"

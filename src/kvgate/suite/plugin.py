@@ -92,7 +92,7 @@ class KvgatePlugin:
 
     # the tests
 
-    @pytest.fixture(scope="session")
+    @pytest.fixture
     def bench(self) -> Bench:
         """Return the inventory, connected and recording."""
         return self.open_bench
