@@ -40,6 +40,7 @@ REPORT = 'echo "kvgate-leash pid $$" >&2; exec "$@"'
 # - The helpers are in the script's own group and end with it by ALRM, which has no trap here: a
 #   trapped signal is lost on a subshell that has been forked but has not reset its traps yet.
 # - The feed is a background job of the pipeline's left side, as `wait PID` waits for all sides.
+# - Its own stderr is closed to all but the command (4): bash comments on jobs that a signal ended.
 # - `wait` is asked again after a trap: dash gives the status then, bash remembers it (or says 127).
 SCRIPT = f"""\
 kill -0 "-$$" 2>/dev/null || {{
@@ -49,39 +50,39 @@ shift 2
 for word in setsid "$1"; do
   command -v "$word" >/dev/null || {{ echo "kvgate-leash: $word: not found" >&2; exit 127; }}
 done
-end() {{ due=$1; [ -z "$pid" ] || kill "-$1" "-$pid" || kill "-$1" "$pid"; }} 2>/dev/null
+end() {{ due=$1; [ -z "$pid" ] || kill "-$1" "-$pid" || kill "-$1" "$pid"; }}
 over() {{ kill -TERM "$$"; sleep {GRACE_S}; kill -USR1 "$$"; }}
 trap 'end TERM' TERM
 trap 'end KILL' USR1
-exec 3<&0 </dev/null
+exec 3<&0 </dev/null 4>&2 2>/dev/null
 if [ "$size" -gt 0 ]; then
-  {{ {{ head -c "$size" <&3; exec >/dev/null; cat <&3; over; }} 2>/dev/null & }} |
-    setsid -- "$@" 3<&- &
+  {{ {{ head -c "$size" <&3; exec >/dev/null; cat <&3; over; }} 4>&- & }} |
+    setsid -- "$@" 2>&4 3<&- 4>&- &
   pid=$!
 else
-  setsid -- "$@" 3<&- &
+  setsid -- "$@" 2>&4 3<&- 4>&- &
   pid=$!
   {{ while read -r word; do
       case $word in TERM) kill -TERM "$$" ;; KILL) kill -USR1 "$$" ;; esac
-    done; over; }} <&3 >/dev/null 2>&1 &
+    done; over; }} <&3 >/dev/null 3<&- 4>&- &
 fi
-{{ sleep "$limit"; over; }} >/dev/null 2>&1 3<&- &
-exec 3<&-
+{{ sleep "$limit"; over; }} >/dev/null 3<&- 4>&- &
+exec 3<&- 4>&-
 [ -z "$due" ] || end "$due"
-wait "$pid" 2>/dev/null
+wait "$pid"
 status=$?
 while [ "$status" -gt 128 ]; do
   alive=''
-  kill -0 "$pid" 2>/dev/null && alive=yes
-  wait "$pid" 2>/dev/null
+  kill -0 "$pid" && alive=yes
+  wait "$pid"
   again=$?
   [ "$again" -ne 127 ] || break
   status=$again
   [ -n "$alive" ] || break
 done
-kill -KILL "-$pid" 2>/dev/null
+kill -KILL "-$pid"
 trap '' ALRM
-kill -ALRM "-$$" 2>/dev/null
+kill -ALRM "-$$"
 exit "$status"
 """
 

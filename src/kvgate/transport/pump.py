@@ -100,6 +100,7 @@ class Pump:
         self._stdin = memoryview(stdin)
         self._on_stdout = on_stdout
         self._on_pid = on_pid
+        self._head = b""
         self._deadline = self.started + timeout_s
         self._last_news = self.started
 
@@ -115,6 +116,8 @@ class Pump:
                 self._give()
                 if self._over(time.monotonic()):
                     break
+            if self._on_pid is not None:
+                self.stderr.add(self._head)
             self.status = self._line.status(STATUS_S)
         finally:
             self._line.hang_up()
@@ -125,9 +128,7 @@ class Pump:
         if out or err:
             self._last_news = time.monotonic()
         self.stdout.add(out)
-        self.stderr.add(err)
-        if err and self._on_pid is not None:
-            self._find_pid(self._on_pid)
+        self._take_stderr(err)
         if out and self._on_stdout is not None:
             self._on_stdout(out)
 
@@ -139,14 +140,20 @@ class Pump:
         except BrokenPipeError:
             self._stdin = memoryview(b"")
 
-    def _find_pid(self, on_pid: Callable[[int], None]) -> None:
+    def _take_stderr(self, err: bytes) -> None:
         """Cut the leash's report out of stderr; before it stands only a login shell's noise."""
-        found = leash.PID_LINE.search(self.stderr.data)
+        if self._on_pid is None:
+            self.stderr.add(err)
+            return
+        self._head += err
+        found = leash.PID_LINE.search(self._head)
+        if not found and len(self._head) < PIECE_BYTES:
+            return
+        on_pid, self._on_pid = self._on_pid, None
+        start, end = found.span() if found else (0, 0)
+        self.stderr.add(self._head[:start] + self._head[end:])
         if found:
-            pid, (start, end) = int(found[1]), found.span()
-            del found, self.stderr.data[start:end]
-            self._on_pid = None
-            on_pid(pid)
+            on_pid(int(found[1]))
 
     def _over(self, now: float) -> bool:
         """Tell whether to stop though output may still come; hang up at the deadline."""

@@ -39,6 +39,7 @@ class SshTransport(Leashed):
         self._via = via
         self._opened: tuple[paramiko.Transport, Places] | None = None
         self._dialling = threading.Lock()
+        self._asking = threading.Lock()  # paramiko keeps one error a connection, not one a channel
         self._attempts = 0
         self._failure: TransportError | None = None
 
@@ -106,16 +107,19 @@ class SshTransport(Leashed):
         while True:
             places.take(until)
             try:
-                return link.open_session(timeout=max(0.1, until - time.monotonic()))
+                with self._asking:
+                    channel = link.open_session(timeout=max(0.1, until - time.monotonic()))
+                    places.opened()
+                    return channel
             except paramiko.ChannelException as err:
-                if places.refused():
+                if places.refused(until):
                     continue
                 raise CommandError(
                     self.name, f"the host opens no session: {err.text}",
                     hint="see MaxSessions and the login shell of this user on the host",
                 ) from err
             except (paramiko.SSHException, EOFError, OSError) as err:
-                places.give()
+                places.give(opened=False)
                 raise self._refusal(link, f"opened no channel: {err}") from err
 
     def _refusal(self, link: paramiko.Transport, message: str) -> TransportError:

@@ -28,6 +28,9 @@ _ANSWER_S = 15.0
 _TRIES = 5
 _LOG_BYTES = 256 * 1024
 
+# SHLVL: bash as login shell reads ~/.bashrc for a command that sshd starts, unless it believes it
+# is nested; whatever stands there (0.7 s of pyenv was seen) is no part of what is rehearsed.
+# PATH: an ordinary user's has no sbin, where nvme, smartctl and ethtool are.
 _CONFIG = """\
 ListenAddress {address}:{port}
 HostKey {folder}/host_key
@@ -48,6 +51,7 @@ X11Forwarding no
 AllowAgentForwarding no
 AllowTcpForwarding local
 PermitOpen {address}:*
+SetEnv SHLVL=1 "PATH={path}"
 MaxSessions 500
 MaxStartups 500
 LogLevel INFO
@@ -131,6 +135,7 @@ class PrivateSshd:
         config.write_text(_CONFIG.format(
             address=ADDRESS, port=self.port, folder=self._folder.resolve(),
             user=self._account.pw_name, pam="yes" if _locked(self._account.pw_name) else "no",
+            path=_search_path().replace('"', ""),
         ))
         self._process = self._local.start(
             [sshd, "-D", "-e", "-f", str(config.resolve())],
@@ -179,13 +184,17 @@ class PrivateSshd:
 
 def _program(name: str, package: str) -> str:
     """Return the full path of `name` (sshd insists on it); sbin is searched for users too."""
-    path = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin")
+    path = shutil.which(name, path=_search_path())
     if path is None:
         raise HarnessError(
             f"'{name}' is not installed; it is needed to reach this machine by SSH",
             hint=f"apt-get install {package}",
         )
     return path
+
+
+def _search_path() -> str:
+    return os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def _locked(user: str) -> bool:
