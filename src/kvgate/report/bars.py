@@ -71,12 +71,13 @@ def _bar(
         offset = spread * (2 * (number % 2) - 1)
         board.point(scale(data.scaled(value)), middle + offset, "circle", "dot",
                     f"{label}, round {round_ or '?'}: {data.shown(value)}", 2.8)
-    if bound is not None:
+    furthest = max([end, *(scale(data.scaled(value)) for _, value in group.rounds)])
+    drawn = bound is not None and data.scaled(float(bound.limit.base)) <= scale.high
+    if bound is not None and drawn:  # one beyond the axis is told below the label only
         at = scale(data.scaled(float(bound.limit.base)))
         board.line(at, middle - 14, at, middle + 14, "limit")
-    furthest = max([end, *(scale(data.scaled(value)) for _, value in group.rounds)])
-    if bound is not None and furthest <= at < furthest + _RIGHT:
-        furthest = at  # the figure stands behind the limit's line, not across it
+        if furthest <= at < furthest + _RIGHT:
+            furthest = at  # the figure stands behind the limit's line, not across it
     board.text(furthest + 8, middle + 4, data.shown(group.median), "value")
 
 

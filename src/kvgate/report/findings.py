@@ -27,6 +27,7 @@ from kvgate.report.views import (
 UNKNOWN = "(its text is not among the gate files of this run)"
 _FOLDED_BEYOND = 4  # so many host rows stand open even where all of them passed
 _NAMED = 5  # places that a trouble lists one by one
+_ALIKE = 3  # so many criteria with the same reason are told together
 
 
 def host_name(host: str) -> str:
@@ -141,16 +142,35 @@ def not_run(sources: Sources) -> tuple[LeftOut, ...]:
 
 
 def troubles(sources: Sources) -> tuple[Trouble, ...]:
-    """Return all that did not pass, the gravest first, by host where a finding has several."""
+    """Return all that did not pass, the gravest first, by host where a finding has several.
+
+    Criteria of one gate that share verdict and reason (its test broke off) are one trouble.
+    """
     order = list(Verdict)
-    found = [
-        (gate.gate, finding)
-        for gate in sources.result.gates for finding in gate.findings
-        if finding.verdict is not Verdict.PASS
-    ]
-    found.sort(key=lambda pair: -order.index(pair[1].verdict))  # stable: gates stay in order
-    rows = [row for gate, finding in found for row in _trouble(gate, finding, sources)]
+    alike: dict[tuple[str, Verdict, str], list[Finding]] = {}
+    for gate in sources.result.gates:
+        for finding in gate.findings:
+            if finding.verdict is not Verdict.PASS:
+                alike.setdefault((gate.gate, finding.verdict, finding.because), []).append(finding)
+    groups = sorted(alike.items(), key=lambda item: -order.index(item[0][1]))  # stable
+    rows: list[Trouble] = []
+    for (gate_id, _, _), found in groups:
+        if len(found) >= _ALIKE:
+            rows.append(_together(gate_id, found))
+        else:
+            rows += [row for each in found for row in _trouble(gate_id, each, sources)]
     return (*rows, *_gates_without_findings(sources))
+
+
+def _together(gate: str, found: list[Finding]) -> Trouble:
+    hosts = {host.host for finding in found for host in finding.hosts}
+    ids = [finding.criterion for finding in found]
+    return Trouble(
+        gate=gate, criterion="", text=f"{len(found)} criteria: {', '.join(ids)}",
+        mark=MARKS[found[0].verdict], host=host_name(hosts.pop()) if len(hosts) == 1 else "",
+        item="", measured=Shown(""), limit="", because=found[0].because,
+        hint=f"see what each of them advises, below at {gate}",
+    )
 
 
 def close_calls(sources: Sources) -> tuple[Trouble, ...]:
@@ -181,9 +201,13 @@ def _row(
         gate=gate, criterion=finding.criterion, text=_text(finding.criterion, sources),
         mark=MARKS[finding.verdict], host=host, item=item,
         measured=show.text(measured, near=show.quantities_in(finding.limit)),
-        limit=finding.limit, because=readable(because, finding),
-        hint=tuple(finding.hint.splitlines()),
+        limit=finding.limit, because=readable(because, finding), hint=_first_line(finding),
     )
+
+
+def _first_line(finding: Finding) -> str:
+    first, _, more = finding.hint.partition("\n")
+    return f"{first.rstrip(':')} (how: see {finding.criterion} below)" if more else first
 
 
 def _gates_without_findings(sources: Sources) -> Iterator[Trouble]:
@@ -193,5 +217,5 @@ def _gates_without_findings(sources: Sources) -> Iterator[Trouble]:
             yield Trouble(
                 gate=gate.gate, criterion="", text=spec.title if spec else "",
                 mark=MARKS[gate.verdict], host="", item="", measured=Shown(""), limit="",
-                because=gate.because, hint=(),
+                because=gate.because, hint="",
             )

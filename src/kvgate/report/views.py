@@ -161,7 +161,7 @@ class Trouble:
     measured: Shown
     limit: str
     because: str
-    hint: tuple[str, ...]
+    hint: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
