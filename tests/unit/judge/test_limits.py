@@ -188,6 +188,8 @@ def test_values_are_shown_short_but_never_across_their_limit() -> None:
     assert check(Quantity.of(1.23456789, "ms"), limit, None, FIVE).shown == "1.23457 ms"
     assert check(Quantity.of("1.500000001", "ms"), limit, None, FIVE).shown == "1.500000001 ms"
     assert check(Quantity.of("1.499999999", "ms"), limit, None, FIVE).shown == "1.499999999 ms"
+    fine = Limit.model_validate({"at_most": "1.2345648 ms"})
+    assert check(q("1.2345649 ms"), fine, None, FIVE).shown == "1.2345649 ms"
     assert show("x" * 500) == "x" * (TEXT_SHOWN - 1) + "…"
     assert (show(True), show(False)) == ("yes", "no")
 
