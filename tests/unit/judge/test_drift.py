@@ -61,6 +61,20 @@ def test_normal_p_above_ten_points() -> None:
     assert not found.significant(level=1e-9)
 
 
+def test_ten_points_are_counted_out_and_eleven_approximated() -> None:
+    """Both ways differ in the third decimal: the exact p of a strict rise is 2/n!."""
+    assert drift.trend(range(10), [float(i) for i in range(10)]).p == round(2 / 3628800, 6)
+    z = (55 - 1) / math.sqrt(11 * 10 * 27 / 18)
+    eleven = drift.trend(range(11), [float(i) for i in range(11)])
+    assert eleven.p == round(math.erfc(z / math.sqrt(2)), 6) > 0
+
+
+def test_significant_is_below_the_level_not_at_it() -> None:
+    found = drift.trend(range(5), [1.0, 2.0, 3.0, 4.0, 5.0])
+    assert not found.significant(level=found.p)
+    assert found.significant(level=found.p + 1e-6)
+
+
 def test_ties_take_the_normal_even_when_short() -> None:
     found = drift.trend(range(6), [1.0, 1.0, 2.0, 2.0, 3.0, 3.0])
     z = (12 - 1) / math.sqrt((6 * 5 * 17 - 3 * 18) / 18)

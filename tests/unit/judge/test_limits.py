@@ -115,6 +115,13 @@ def test_what_cannot_be_compared_is_inconclusive(form: dict[str, object], value:
             UNCLEAR,
             "not comparable: text against a limit of bytes",
         ),
+        (
+            Requirement("equals", (q("100 B"),)),
+            "5 %",
+            q("100 ms"),
+            UNCLEAR,
+            "not comparable: time against a limit of bytes",
+        ),
         (Requirement("equals", ("MI308X",)), "5 %", "MI308X", PASS, ""),
         (Requirement("equals", (True,)), None, False, FAIL, "declared: yes"),
         (Requirement("one_of", ("a", "b")), None, "a", PASS, ""),
