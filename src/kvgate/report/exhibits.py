@@ -18,7 +18,7 @@ from kvgate.report.views import EvidenceLink, EvidenceView
 SHORT = 10
 """Hex digits of a digest that stand for it on the page; the evidence section has all 64."""
 
-LINKED = 6
+LINKED = 4
 """Links in one cell; the evidence section says by which criteria each piece is cited."""
 
 _STDOUT_LINES, _STDERR_LINES = 14, 6

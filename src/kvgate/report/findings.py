@@ -169,7 +169,7 @@ def _together(gate: str, found: list[Finding]) -> Trouble:
         gate=gate, criterion="", text=f"{len(found)} criteria: {', '.join(ids)}",
         mark=MARKS[found[0].verdict], host=host_name(hosts.pop()) if len(hosts) == 1 else "",
         item="", measured=Shown(""), limit="", because=found[0].because,
-        hint=f"see what each of them advises, below at {gate}",
+        hint=f"see what ended it under Deviations and events, and what each advises at {gate}",
     )
 
 

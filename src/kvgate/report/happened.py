@@ -41,8 +41,10 @@ def _told(kind: str, fields: Mapping[str, Any]) -> str:
             return f"{gate} was opened by force, so this run can't be accepted: {reason}"
         case "gate_refused", {"gate": gate, "because": because, **rest} if not rest:
             return f"{gate} was not opened: {because}"
-        case "block_discarded", {"block": block, "reason": reason, **rest} if not rest:
-            return f"{block}: {reason}"
+        case "block_discarded", {"block": block, "reason": reason, **rest} if (
+            rest.keys() <= {"begin"}  # the number of the record that began it
+        ):
+            return f"{block}: {str(reason).rstrip(': ')}"
         case ("note", {"text": text, **rest}) | ("interrupted", {"because": text, **rest}) if (
             not rest
         ):

@@ -114,7 +114,7 @@ def _row(name: str, span: Span, longest: float) -> SpentRow:
     parts = sorted(span.by_child_s.items(), key=lambda part: (-part[1], part[0]))
     return SpentRow(
         name=name, total=show.duration(span.total_s), own=show.duration(span.own_s),
-        children=show.duration(child),
+        children=show.duration(child) if child else "none",
         by_child=", ".join(f"{what} {show.duration(seconds)}" for what, seconds in parts),
         own_share=round(100 * span.own_s / longest, 2),
         child_share=round(100 * child / longest, 2),

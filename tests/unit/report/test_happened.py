@@ -23,6 +23,12 @@ def test_what_departed_is_listed_in_the_order_in_which_it_happened(sample: Any) 
     ]
 
 
+def test_a_block_that_was_discarded_is_told_in_one_sentence(sample: Any) -> None:
+    sample[0].add(1, "block_discarded", begin=150, block="G3/kv/round=3",
+                  reason="KeyboardInterrupt: ")
+    assert ("Measurements discarded", "G3/kv/round=3: KeyboardInterrupt") in told(sample)
+
+
 def test_a_kind_that_nobody_told_us_of_is_listed_and_not_swallowed(sample: Any) -> None:
     sample[0].add(1, "torn_tail_cut", bytes=17, file="journal.jsonl")
     assert ("Torn tail cut", "bytes: 17; file: journal.jsonl") in told(sample)

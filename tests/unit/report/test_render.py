@@ -149,6 +149,28 @@ def test_failures_stand_before_all_else(made: dict[str, bytes]) -> None:
     ]
 
 
+def test_criteria_that_fell_with_one_test_are_one_trouble(sample: Any, templates: Path) -> None:
+    run, result = sample
+    one = result.gates[2].findings[2]
+    fallen = tuple(dataclasses.replace(one, criterion=f"G3.{number}") for number in (1, 2, 3))
+    gate = dataclasses.replace(result.gates[2], findings=fallen)
+    made = render(run, dataclasses.replace(result, gates=(gate,)), formats=("json",),
+                  templates=templates)
+    troubles = json.loads(made["report.json"])["troubles"]
+    assert [(each["criterion"], each["gate"], each["text"]) for each in troubles] == [
+        ("", "G3", "3 criteria: G3.1, G3.2, G3.3")]
+    two = dataclasses.replace(gate, findings=fallen[:2])
+    made = render(run, dataclasses.replace(result, gates=(two,)), formats=("json",),
+                  templates=templates)
+    assert len(json.loads(made["report.json"])["troubles"]) == 2
+
+
+def test_a_reason_says_the_value_as_it_is_shown_beside_it(made: dict[str, bytes]) -> None:
+    rows = {row["id"]: row for gate in json.loads(made["report.json"])["gates"]
+            for row in gate["criteria"]}
+    assert rows["G2.1"]["because"] == "holds on all 2 hosts; the worst: 1.11 GB/s on ini1"
+
+
 def test_json_keeps_the_exact_value(made: dict[str, bytes]) -> None:
     document = json.loads(made["report.json"])
     restore = next(row for row in document["gates"][1]["criteria"] if row["id"] == "G2.1")
