@@ -110,28 +110,17 @@ def run(
     NotRunError (also for a file system that ran full), SpecError, ParseError, TransportError.
     """
     shape = shapes.shape(job_name)
-    if place is None:
-        with prepare(witness, workload.model_copy(update={"jobs": [job_name]})) as own:
-            return run(witness, job_name, workload=workload, place=own, on_progress=on_progress,
-                       around=around, cancel=cancel, sustained=sustained,
-                       rate_bytes_per_s=rate_bytes_per_s)
-    setting = dataclasses.replace(
-        place.setting, ramp_s=workload.ramp.to("s"), runtime_s=workload.runtime.to("s"),
-        sustained=sustained, rate_bytes_per_s=rate_bytes_per_s,
-    )
-    child = _Child(witness, place, HostRunner(witness), around, on_progress, cancel)
-    if shape.on_data and not place.laid_out:
-        output = child.lay_out()
-        if output.failed:  # the storage's I/O errors, which are readings
-            return Answer((*_about(place), *_readings(shape, output)),
-                          (*place.evidence, *child.runner.evidence))
-    path = place.data if shape.on_data else f"{place.folder}/{shape.name}"
-    try:
-        done = child.measure(shapes.jobs(shape, path, setting), _deadline_s(shape, setting))
-    finally:
-        if not shape.on_data:
-            child.runner.remove_file(path)
-    readings = (*_about(place), *_readings(shape, done))
+    with contextlib.ExitStack() as stack:
+        if place is None:
+            alone = workload.model_copy(update={"jobs": [job_name]})
+            place = stack.enter_context(prepare(witness, alone))
+        setting = dataclasses.replace(
+            place.setting, ramp_s=workload.ramp.to("s"), runtime_s=workload.runtime.to("s"),
+            sustained=sustained, rate_bytes_per_s=rate_bytes_per_s,
+        )
+        child = _Child(witness, place, HostRunner(witness), around, on_progress, cancel)
+        output = child.go(shape, setting)
+    readings = (*_about(place), *_readings(shape, output))
     return Answer(readings, (*place.evidence, *child.runner.evidence))
 
 
@@ -176,6 +165,19 @@ class _Child:
     around: Around
     on_progress: OnProgress | None
     cancel: threading.Event | None
+
+    def go(self, shape: Shape, setting: Setting) -> fiopy.Output:
+        """Return what fio said of `shape`, or of the layout before it where that met errors."""
+        if shape.on_data and not self.place.laid_out:
+            output = self.lay_out()
+            if output.failed:  # the storage's I/O errors, which are readings
+                return output
+        path = self.place.data if shape.on_data else f"{self.place.folder}/{shape.name}"
+        try:
+            return self.measure(shapes.jobs(shape, path, setting), _deadline_s(shape, setting))
+        finally:
+            if not shape.on_data:
+                self.runner.remove_file(path)
 
     def lay_out(self) -> fiopy.Output:
         """Write the file that restores read; it is laid out if the output has not failed."""

@@ -1,0 +1,77 @@
+"""fio over real SSH: the same readings, and a cancel that ends fio on the host."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kvgate.errors import HarnessError
+from kvgate.model.quantity import Quantity
+from kvgate.model.record import Evidence
+from kvgate.spec.inventory import Host
+from kvgate.spec.workload import FioWorkload
+from kvgate.transport.ssh import SshTransport
+from kvgate.witness import Witness
+from kvgate.workloads import fio
+from kvgate.workloads.shapes import CHUNK_BYTES, RANKS
+
+pytestmark = [pytest.mark.fio, pytest.mark.sshd]
+
+
+@pytest.fixture
+def witness(tmp_path: Path, ssh_host: Host) -> Iterator[Witness]:
+    """Yield a witness that reaches this machine by the tests' own sshd."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    host = ssh_host.model_copy(update={"scratch": str(scratch)})
+    transport = SshTransport(host)
+    yield Witness(host, transport, lambda e: hashlib.sha256(_all(e)).hexdigest())
+    transport.close()
+    assert list(scratch.iterdir()) == []
+
+
+def _all(piece: Evidence) -> bytes:
+    return repr(piece).encode()
+
+
+def workload(runtime: str) -> FioWorkload:
+    return FioWorkload(
+        rounds=1, ramp=Quantity.parse("0 s"), runtime=Quantity.parse(runtime),
+        size=Quantity.of(RANKS * CHUNK_BYTES, "B"), jobs=["kv-restore"])
+
+
+def test_progress_and_readings_come_over_ssh(witness: Witness) -> None:
+    said: list[tuple[float, str]] = []
+    begun = time.monotonic()
+    answer = fio.run(witness, "kv-restore", workload=workload("2500 ms"),
+                     on_progress=lambda text: said.append((time.monotonic() - begun, text)))
+    took = time.monotonic() - begun
+    assert {r.name: r.value for r in answer.readings}["fio.errors"] == Quantity.of(0, "")
+    restoring = [at for at, text in said if text.startswith("kv-restore")]
+    assert len(restoring) >= 2
+    assert restoring[0] < took - 1, "progress came while fio ran"
+
+
+def test_a_cancel_ends_fio_on_the_host(witness: Witness, tmp_path: Path) -> None:
+    cancel = threading.Event()
+    said: list[str] = []
+
+    def running(text: str) -> None:
+        said.append(text)
+        if text.startswith("kv-restore"):
+            cancel.set()
+
+    with pytest.raises(HarnessError, match="cancelled"):
+        fio.run(witness, "kv-restore", workload=workload("60 s"), on_progress=running,
+                cancel=cancel)
+    listed = subprocess.run(["ps", "-eo", "stat=,args="], capture_output=True, text=True,
+                            check=True).stdout
+    mine = [line for line in listed.splitlines()
+            if str(tmp_path / "scratch") in line and not line.startswith("Z")]
+    assert mine == []
