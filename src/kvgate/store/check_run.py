@@ -128,7 +128,8 @@ class RunCheck:
                 blocks[begin].update(line.raw)
                 counts[begin] += 1
             taken = record.get("measurement")
-            for ref in taken.get("evidence", ()) if isinstance(taken, dict) else ():
+            refs = taken.get("evidence") if isinstance(taken, dict) else None
+            for ref in refs if isinstance(refs, list) else ():
                 self._cited.setdefault(str(ref), line.number)
 
         points = {seq: stored.measurements for seq, stored in ledger.bindings}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+from kvgate.store.layout import plain
+
 Kind = Literal["altered", "missing", "added", "unsealed"]
 
 
@@ -15,6 +17,11 @@ class Problem:
     path: str
     kind: Kind
     detail: str
+
+    def __post_init__(self) -> None:
+        """Escape what a terminal could obey: names and values come from a folder of anyone's."""
+        object.__setattr__(self, "path", plain(self.path))
+        object.__setattr__(self, "detail", plain(self.detail))
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.path}: {self.detail}"

@@ -17,7 +17,6 @@ from kvgate.store.layout import (
     belongs_to_run,
     is_sums_name,
     listing,
-    plain,
     sums_name,
 )
 from kvgate.store.verification import Layer, Problem, Verification
@@ -42,7 +41,7 @@ def verify(path: Path) -> Verification:
     found = listing(path)  # 1
     if MANIFEST not in found.files and JOURNAL not in found.files:
         raise StoreError(f"{path}: is not a run folder: it has neither {MANIFEST} nor {JOURNAL}")
-    problems = [Problem(plain(name), "added", f"is {what}: not followed")
+    problems = [Problem(name, "added", f"is {what}: not followed")
                 for name, what in found.strange.items()]
     layers, covered, broken = _layers(path, found.files)  # 2
     problems += broken
@@ -112,7 +111,7 @@ def _uncovered(
     rest = [name for name in found.files
             if name not in covered and name != LOCK and not is_sums_name(name)]
     return [
-        Problem(plain(name), "added", "it came into the sealed run later" if belongs_to_run(name)
+        Problem(name, "added", "it came into the sealed run later" if belongs_to_run(name)
                 else "no seal layer covers it")
         for name in rest
     ]
