@@ -33,8 +33,8 @@ _LOG_BYTES = 256 * 1024
 # PATH: an ordinary user's has no sbin, where nvme, smartctl and ethtool are.
 _CONFIG = """\
 ListenAddress {address}:{port}
-HostKey {folder}/host_key
-AuthorizedKeysFile {folder}/client_key.pub
+HostKey "{folder}/host_key"
+AuthorizedKeysFile "{tokens}/client_key.pub"
 PidFile none
 AllowUsers {user}
 PermitRootLogin prohibit-password
@@ -132,8 +132,9 @@ class PrivateSshd:
             probe.bind((ADDRESS, 0))
             self.port = probe.getsockname()[1]
         config = self._folder / "sshd_config"
+        folder = str(self._folder.resolve())
         config.write_text(_CONFIG.format(
-            address=ADDRESS, port=self.port, folder=self._folder.resolve(),
+            address=ADDRESS, port=self.port, folder=folder, tokens=folder.replace("%", "%%"),
             user=self._account.pw_name, pam="yes" if _locked(self._account.pw_name) else "no",
             path=_search_path().replace('"', ""),
         ))
@@ -199,10 +200,12 @@ def _search_path() -> str:
 
 def _locked(user: str) -> bool:
     """Tell whether shadow(5) locks the account: without PAM, sshd then admits no key either."""
+    if os.geteuid() != 0:
+        return False  # such an sshd can't look
     try:
         lines = Path("/etc/shadow").read_text("utf-8", "replace").splitlines()
     except OSError:
-        return False  # not root, and then sshd can't read it either
+        return False
     fields = [line.split(":") for line in lines]
     return any(field[0] == user and field[1].startswith("!") for field in fields if len(field) > 1)
 
