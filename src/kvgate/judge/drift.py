@@ -92,9 +92,7 @@ def _p(s: int, y: Sequence[float]) -> float:
     ties = [count for count in Counter(y).values() if count > 1]
     if len(y) <= EXACT_UP_TO and not ties:
         return round(_exact_p(abs(s), len(y)), 6)
-    deviation = math.sqrt(variance_of_s(len(y), ties))
-    if deviation == 0:  # all values are equal
-        return 1.0
+    deviation = math.sqrt(variance_of_s(len(y), ties))  # 0 only where all are equal, so S is 0
     z = (abs(s) - 1) / deviation if s else 0.0  # continuity correction, Gilbert (16.5)
     return round(math.erfc(z / math.sqrt(2)), 6)
 

@@ -87,7 +87,7 @@ def _between(
     if wrong or not isinstance(value, Quantity):
         return Check(Verdict.INCONCLUSIVE, show(value), wrong)
     mine = value.base
-    beyond = [_relative((mine - bound.base) * sign, bound) for bound, sign, _ in bounds]
+    beyond = [_relative((mine - (edge := bound.base)) * sign, edge) for bound, sign, _ in bounds]
     off = max(beyond)
     bound, _, word = bounds[beyond.index(off)]
     if off > 0:
@@ -101,8 +101,8 @@ def _between(
     return Check(Verdict.PASS, _shown_beside(value, bound), "", off, close)
 
 
-def _relative(distance: Fraction, bound: Quantity) -> Fraction:
-    return distance / abs(bound.base) if bound.number else distance
+def _relative(distance: Fraction, edge: Fraction) -> Fraction:
+    return distance / abs(edge) if edge else distance
 
 
 def _shown_beside(value: Quantity, bound: Quantity) -> str:
@@ -129,7 +129,7 @@ def _one_of(value: Value, allowed: Iterable[Value]) -> Check:
     off = Fraction(0)
     if isinstance(value, Quantity):
         off = min(
-            _relative(abs(value.base - each.base), each)
+            _relative(abs(value.base - each.base), each.base)
             for each in comparable
             if isinstance(each, Quantity)
         )
@@ -164,10 +164,10 @@ def _near(value: Value, want: Quantity, tolerance: Quantity) -> Check:
     if wrong or not isinstance(value, Quantity):
         return Check(Verdict.INCONCLUSIVE, show(value), wrong)
     distance = value.base - want.base
-    off = _relative(abs(distance), want) - (tolerance.base if want.base else 0)
+    off = _relative(abs(distance), want.base) - (tolerance.base if want.base else 0)
     if off <= 0:
         return Check(Verdict.PASS, show(value), "", off)
-    by = percent(_relative(abs(distance), want)) + " " if want.base else ""
+    by = percent(_relative(abs(distance), want.base)) + " " if want.base else ""
     side = "over" if distance > 0 else "under"
     return Check(Verdict.FAIL, show(value), f"{by}{side} the declared {want} (± {tolerance})", off)
 

@@ -197,6 +197,7 @@ def test_values_are_shown_short_but_never_across_their_limit() -> None:
     assert check(Quantity.of("1.499999999", "ms"), limit, None, FIVE).shown == "1.499999999 ms"
     fine = Limit.model_validate({"at_most": "1.2345648 ms"})
     assert check(q("1.2345649 ms"), fine, None, FIVE).shown == "1.2345649 ms"
+    assert show("x" * TEXT_SHOWN) == "x" * TEXT_SHOWN
     assert show("x" * 500) == "x" * (TEXT_SHOWN - 1) + "…"
     assert (show(True), show(False)) == ("yes", "no")
 
