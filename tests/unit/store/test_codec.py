@@ -47,6 +47,7 @@ def test_measurements_survive_the_way_there_and_back(taken: Measurement) -> None
 ))
 def test_evidence_survives_the_way_there_and_back(piece: Evidence) -> None:
     ref, head = digest(piece)
+    assert head == canonical.compact(canonical.parse(head)) + b"\n"
     assert pack.decode(head + piece.stdout + piece.stderr, ref) == piece
 
 
