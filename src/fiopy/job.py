@@ -109,6 +109,7 @@ class Job:
     rate_bytes_per_s: int | None = _option("rate", "bytes", least=1, most=2**32 - 1)
     verify: str | None = _option("verify", "choice", choices=VERIFY_METHODS)
     do_verify: bool | None = _option("do_verify", "flag")
+    save_verify_state: bool | None = _option("verify_state_save", "flag")
     verify_fatal: bool | None = _option("verify_fatal", "flag")
     continue_on_error: str | None = _option(
         "continue_on_error", "choice", choices=CONTINUE_ON_ERROR)

@@ -163,6 +163,7 @@ def _verifying(shape: Shape, path: str, setting: Setting) -> list[Job]:
         size_bytes=setting.total_bytes, queue_depth=shape.queue_depth, engine=setting.engine,
         direct=setting.direct, threads=True, fallocate="none", end_fsync=True,
         verify=shape.verify, do_verify=False, seed=setting.seed,
+        save_verify_state=False,  # else fio leaves a file in the login's working folder
     )
     read = dataclasses.replace(
         write, name="verify-read", pattern=Pattern.READ, wait_for_earlier=True, fallocate=None,

@@ -92,10 +92,16 @@ def test_the_deadline_really_ends_fio(tmp_path: Path) -> None:
     assert not fio_runs_in(tmp_path)
 
 
-def test_a_failed_verification_carries_its_place(tmp_path: Path) -> None:
+def test_a_failed_verification_carries_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
     runner = LocalRunner()
-    run([job(tmp_path, pattern=Pattern.WRITE, verify="crc32c", do_verify=False)], runner,
-        folder=str(tmp_path), deadline_s=30)
+    write = job(tmp_path, pattern=Pattern.WRITE, verify="crc32c", do_verify=False,
+                save_verify_state=False)
+    run([write], runner, folder=str(tmp_path), deadline_s=30)
     with (tmp_path / "f").open("r+b") as file:
         file.seek(3 * 65536 + 5000)
         file.write(b"flip")
@@ -104,6 +110,7 @@ def test_a_failed_verification_carries_its_place(tmp_path: Path) -> None:
     assert err.value.run is not None
     assert err.value.run.output is not None
     assert err.value.run.output.error == 84
+    assert list(here.iterdir()) == [], "fio left nothing where it was started"
 
 
 def test_an_engine_that_is_not_there_is_said(tmp_path: Path) -> None:

@@ -68,10 +68,16 @@ def test_every_job_gives_its_readings_and_evidence(bench: Any, name: str) -> Non
     assert list(bench.scratch.iterdir()) == [], "nothing is left on the host"
 
 
-def test_verification_covers_every_byte(bench: Any) -> None:
+def test_verification_covers_every_byte(
+    bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
     found = values(fio.run(bench.witness, "verify", workload=workload("verify")))
     assert found["verify.bytes"] == Quantity.of(SIZE, "B")
     assert found["verify.errors"] == Quantity.of(0, "")
+    assert list(here.iterdir()) == [], "fio left nothing where it was started"
 
 
 def test_the_bound_on_written_bytes_holds(bench: Any) -> None:
