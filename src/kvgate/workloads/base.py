@@ -20,6 +20,19 @@ MARKER = ".kvgate-scratch"
 
 _ASK_S = 20.0
 _REMOVE_S = 300.0
+_GUARD_S = 7 * 24 * 3600.0
+
+# $1: the folder, $2: its token. The left side ends with its leash: when we end it, when the link
+# is lost, when we were killed. The right side, in a session of its own, then removes the folder if it
+# is there and its marker is still ours: twice, as a workload may be ending just then.
+_REMOVER = f"""\
+cat >/dev/null
+[ "$(cat "$1/{MARKER}")" = "$2" ] || exit 0
+rm -rf -- "$1"; sleep 3; rm -rf -- "$1"
+"""
+_GUARD = """\
+while :; do sleep 3600; done | setsid sh -c "$3" kvgate-guard "$1" "$2" >/dev/null 2>&1
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,7 +58,8 @@ def scratch_folder(witness: Witness, purpose: str, *, needs_bytes: int) -> Itera
 
     1. the inventory must name a scratch folder that is no device; 2. `mktemp` makes a folder of a
     unique name in it; 3. a marker with a random token goes in; 4. the file system must have room
-    for `needs_bytes`; 5. afterwards, only a folder whose marker holds that token is removed.
+    for `needs_bytes`; 5. a guard on the host removes it if we are gone; 6. afterwards, only a
+    folder whose marker holds that token is removed.
 
     Raises NotRunError (no scratch, not writable, no room), ParseError, TransportError.
     """
@@ -57,14 +71,29 @@ def scratch_folder(witness: Witness, purpose: str, *, needs_bytes: int) -> Itera
         room = witness.ask(["df", "-kP", path], timeout_s=_ASK_S)  # 4.
         free = free_bytes(room.stdout)
         _require_room(f"{witness.host.name}: {base}", free, needs_bytes)
-        yield ScratchFolder(path, free, (room.ref,))
+        with _guarded(witness, path, token):  # 5.
+            yield ScratchFolder(path, free, (room.ref,))
     except BaseException as err:
         try:
-            _remove(witness, path, token)  # 5.
+            _remove(witness, path, token)  # 6.
         except TransportError as second:  # the first error is what matters
             err.add_note(f"{path} on {witness.host.name} could not be removed: {second.message}")
         raise
-    _remove(witness, path, token)  # 5.
+    _remove(witness, path, token)  # 6.
+
+
+@contextlib.contextmanager
+def _guarded(witness: Witness, path: str, token: bytes) -> Iterator[None]:
+    """Keep a guard on the host for the block: it ends without removing anything when we end it."""
+    guard = witness.transport.start(
+        ["sh", "-c", _GUARD, "kvgate-guard", path, token.decode("ascii"), _REMOVER],
+        deadline_s=_GUARD_S,
+    )
+    try:
+        yield
+    finally:
+        with contextlib.suppress(TransportError):
+            guard.kill()
 
 
 def _declared(witness: Witness) -> str:
@@ -72,13 +101,21 @@ def _declared(witness: Witness) -> str:
     scratch = (witness.host.scratch or "").rstrip("/")
     where = witness.host.name
     if not scratch:
-        raise NotRunError((f"{where}: the inventory names no scratch folder",),
-                          hint="add 'scratch: /a/folder' to the host; files are made only there")
+        raise NotRunError(
+            (f"{where}: the inventory names no scratch folder",),
+            hint="add 'scratch: /a/folder' to the host; files are made only there",
+        )
     parts = scratch.split("/")
-    if parts[0] or ".." in parts or parts[1] in ("proc", "sys") or (
-            parts[1] == "dev" and parts[2:3] != ["shm"]):
-        raise NotRunError((f"{where}: '{scratch}' is no folder for files",),
-                          hint="name a folder by its full path, not below /dev, /proc or /sys")
+    if (
+        parts[0]
+        or ".." in parts
+        or parts[1] in ("proc", "sys")
+        or (parts[1] == "dev" and parts[2:3] != ["shm"])
+    ):
+        raise NotRunError(
+            (f"{where}: '{scratch}' is no folder for files",),
+            hint="name a folder by its full path, not below /dev, /proc or /sys",
+        )
     return scratch
 
 
@@ -86,10 +123,12 @@ def _make(witness: Witness, base: str, purpose: str) -> str:
     name = f"{base}/kvgate-{purpose}-"
     made = witness.ask(["mktemp", "-d", f"{name}XXXXXXXX"], timeout_s=_ASK_S)
     if not made.result.ok:
-        raise NotRunError((made.result.describe() + f" ({witness.host.name})",),
-                          hint=f"make {base} there and let this login write to it")
+        raise NotRunError(
+            (made.result.describe() + f" ({witness.host.name})",),
+            hint=f"make {base} there and let this login write to it",
+        )
     path = made.stdout.decode("utf-8", "replace").rstrip("\n")
-    if not (path.startswith(name) and re.fullmatch(r"[A-Za-z0-9]{8}", path[len(name):], re.ASCII)):
+    if not (path.startswith(name) and re.fullmatch(r"[A-Za-z0-9]{8}", path[len(name) :], re.ASCII)):
         raise ParseError(f"{witness.host.name}: mktemp answered {path[:80]!r}, not {name}…")
     return path
 
@@ -100,8 +139,11 @@ def _remove(witness: Witness, path: str, token: bytes) -> None:
     try:
         there = witness.transport.read_file(f"{path}/{MARKER}", cap_bytes=4096)
     except CommandError as err:
-        raise CommandError(host, f"{path} has lost its marker and is left as it is",
-                           hint="look at it and remove it by hand") from err
+        raise CommandError(
+            host,
+            f"{path} has lost its marker and is left as it is",
+            hint="look at it and remove it by hand",
+        ) from err
     if there != token:
         raise CommandError(host, f"{path} is not the folder this run made; it is left as it is")
     witness.transport.run(["rm", "-rf", "--", path], timeout_s=_REMOVE_S).expect_ok()
