@@ -29,15 +29,26 @@ cat >"$2" && chmod "$3" "$2" && [ "$(wc -c <"$2")" -eq "$4" ] && mv -f -- "$2" "
 """
 
 
+class _Start:
+    """The moment a command was sent off, by both clocks: before the host could begin with it."""
+
+    def __init__(self) -> None:
+        self.utc = datetime.datetime.now(datetime.UTC)
+        self._begun = time.monotonic()
+
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self._begun
+
+
 class Process:
     """A HostProcess on a leash, carried by a thread of its own (see `transport.base`)."""
 
-    def __init__(self, host: str, argv: tuple[str, ...], line: Line) -> None:
+    def __init__(self, host: str, argv: tuple[str, ...], line: Line, start: _Start) -> None:
         self.pid = 0  # until the leash reports it; `Leashed.start` waits for that
         self._host = host
         self._argv = argv
         self._line = line
-        self._started_at = datetime.datetime.now(datetime.UTC)
+        self._start = start
         self._pid_known = threading.Event()
         self._ended = threading.Event()
         self._pump: Pump | None = None
@@ -51,7 +62,7 @@ class Process:
         def work() -> None:
             try:
                 pump.run()
-                self._result = _result(self._host, self._argv, self._started_at, pump)
+                self._result = _result(self._host, self._argv, self._start, pump)
             except Exception as err:  # noqa: BLE001  on_stdout is the caller's; raised by wait()
                 self._error = err
             finally:
@@ -145,11 +156,11 @@ class Leashed(abc.ABC):
             self.name, argv, deadline_s=timeout_s, stdin_bytes=len(stdin), env=env
         )
         self.open()
-        started_at = datetime.datetime.now(datetime.UTC)
+        start = _Start()
         line = self._line(words, timeout_s)
         pump = Pump(line, timeout_s=timeout_s, cap_bytes=cap_bytes, stdin=stdin)
         pump.run()
-        return _result(self.name, tuple(argv), started_at, pump)
+        return _result(self.name, tuple(argv), start, pump)
 
     def start(
         self,
@@ -166,8 +177,9 @@ class Leashed(abc.ABC):
         """
         words = leash.command(self.name, argv, deadline_s=deadline_s, env=env, report_pid=True)
         self.open()
+        start = _Start()
         line = self._line(words, min(deadline_s, START_TIMEOUT_S))
-        process = Process(self.name, tuple(argv), line)
+        process = Process(self.name, tuple(argv), line, start)
         pump = Pump(
             line, timeout_s=deadline_s, cap_bytes=cap_bytes, on_stdout=on_stdout,
             on_pid=process.told_pid,
@@ -212,9 +224,7 @@ class Leashed(abc.ABC):
             self._running.discard(process)
 
 
-def _result(
-    host: str, argv: tuple[str, ...], started_at: datetime.datetime, pump: Pump
-) -> CommandResult:
+def _result(host: str, argv: tuple[str, ...], start: _Start, pump: Pump) -> CommandResult:
     status = None if pump.timed_out else pump.status
     signal = status - 128 if status is not None and 128 < status <= 128 + 64 else None
     return CommandResult(
@@ -223,8 +233,8 @@ def _result(
         exit_status=None if signal else status,
         stdout=bytes(pump.stdout.data),
         stderr=bytes(pump.stderr.data),
-        started_at=started_at,
-        elapsed_s=time.monotonic() - pump.started,
+        started_at=start.utc,
+        elapsed_s=start.elapsed_s(),
         timed_out=pump.timed_out,
         stdout_dropped=pump.stdout.dropped,
         stderr_dropped=pump.stderr.dropped,

@@ -95,14 +95,13 @@ class Pump:
         self.stderr = Kept(cap_bytes)
         self.status: int | None = None
         self.timed_out = False
-        self.started = time.monotonic()
         self._line = line
         self._stdin = memoryview(stdin)
         self._on_stdout = on_stdout
         self._on_pid = on_pid
         self._head = b""
-        self._deadline = self.started + timeout_s
-        self._last_news = self.started
+        self._last_news = time.monotonic()
+        self._deadline = self._last_news + timeout_s
 
     def run(self) -> None:
         """Carry until the command has ended or is given up; HostUnreachableError: lost link."""

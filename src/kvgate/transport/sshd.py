@@ -26,6 +26,7 @@ ADDRESS = "127.0.0.1"
 _FOREVER_S = 400 * 24 * 3600.0
 _ANSWER_S = 15.0
 _TRIES = 5
+_MOMENT_S = 1.0
 _LOG_BYTES = 256 * 1024
 
 # SHLVL: bash as login shell reads ~/.bashrc for a command that sshd starts, unless it believes it
@@ -173,9 +174,7 @@ class PrivateSshd:
         if self._process is None:
             return ""
         process, self._process = self._process, None
-        for pid in _children(process.pid):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGTERM)
+        _end_sessions(process.pid)
         try:
             result = process.stop() if not process.poll() else process.wait(0)
         except CommandError as err:
@@ -208,6 +207,20 @@ def _locked(user: str) -> bool:
         return False
     fields = [line.split(":") for line in lines]
     return any(field[0] == user and field[1].startswith("!") for field in fields if len(field) > 1)
+
+
+def _end_sessions(sshd: int) -> None:
+    """End the sessions of an sshd: by TERM, and what has not ended in a moment by KILL.
+
+    A TERM that comes just before a session's sshd (9.2) sleeps is noted only at its next packet.
+    """
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in _children(sshd):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        until = time.monotonic() + _MOMENT_S
+        while _children(sshd) and time.monotonic() < until:
+            time.sleep(0.01)
 
 
 def _children(parent: int) -> tuple[int, ...]:

@@ -68,7 +68,7 @@ def test_stop_sends_term_to_the_whole_group(way: Leashed, gone: Gone) -> None:
     process = way.start(
         sh("trap 'echo term; exit 9' TERM; sleep 300 & echo $!; wait"), deadline_s=60
     )
-    _await_output(process.wait, process.poll)
+    _let_traps_stand()
     result = process.stop()
     child, word = result.stdout.split()
     assert word == b"term"
@@ -76,13 +76,13 @@ def test_stop_sends_term_to_the_whole_group(way: Leashed, gone: Gone) -> None:
     assert gone(process.pid, int(child))
 
 
-def _await_output(*_: object) -> None:
-    time.sleep(0.3)  # the trap must stand before TERM comes
+def _let_traps_stand() -> None:
+    time.sleep(0.5)  # a TERM that comes before the shell has read its trap would prove nothing
 
 
 def test_stop_kills_what_ignores_term(way: Leashed, gone: Gone) -> None:
     process = way.start(sh("trap '' TERM; while :; do sleep 1; done"), deadline_s=60)
-    _await_output()
+    _let_traps_stand()
     result = process.stop(grace_s=0.3)
     assert (result.exit_status, result.signal) == (None, 9)
     assert gone(process.pid)
@@ -136,7 +136,7 @@ def test_an_error_in_on_stdout_ends_the_process_and_is_raised(way: Leashed, gone
 def test_close_ends_what_was_started(way: Leashed, gone: Gone) -> None:
     stubborn = way.start(sh("trap '' TERM; while :; do sleep 1; done"), deadline_s=600)
     mild = way.start(sh("sleep 300 & sleep 300"), deadline_s=600)
-    _await_output()
+    _let_traps_stand()
     way.close()
     assert gone(stubborn.pid, mild.pid)
 

@@ -1,0 +1,131 @@
+"""The pump and the places on lines made by hand: what real hosts do only once in a while."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from kvgate.errors import CommandError, LoginError
+from kvgate.spec.inventory import Secret
+from kvgate.transport import pump as pump_module
+from kvgate.transport import secret
+from kvgate.transport.places import Places
+from kvgate.transport.pump import Kept, Pump
+
+
+class Script:
+    """A line that says the given pieces of stdout and stderr, then ends or stays silent."""
+
+    def __init__(self, *pieces: tuple[bytes, bytes], ends: bool = True) -> None:
+        self.pieces = list(pieces)
+        self.ends = ends
+        self.hung_up = self.closed = False
+        self.taken = b""
+        self.room = 3
+
+    def wait(self, timeout_s: float, *, to_write: bool) -> None:
+        if not self.pieces and not to_write:
+            time.sleep(min(timeout_s, 0.01))
+
+    def read(self) -> tuple[bytes, bytes]:
+        return self.pieces.pop(0) if self.pieces else (b"", b"")
+
+    def write(self, data: memoryview) -> int:
+        if not self.room:
+            raise BrokenPipeError
+        self.taken += bytes(data[: self.room])
+        return min(self.room, len(data))
+
+    def drained(self) -> bool:
+        return self.ends and not self.pieces
+
+    def exited(self) -> bool:
+        return False
+
+    def hang_up(self) -> None:
+        self.hung_up = True
+
+    def status(self, timeout_s: float) -> int | None:
+        return 0 if self.ends else None
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_host_that_ends_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pump_module, "GIVE_UP_S", 0.2)
+    line = Script((b"x", b""), ends=False)
+    carried = Pump(line, timeout_s=0.1, cap_bytes=100)
+    carried.run()
+    assert (carried.timed_out, carried.status, bytes(carried.stdout.data)) == (True, None, b"x")
+    assert line.hung_up
+    assert line.closed
+
+
+@pytest.mark.parametrize("split", range(0, 30, 3))
+def test_the_pid_is_cut_out_wherever_the_pieces_break(split: int) -> None:
+    whole = b"motd\nkvgate-leash pid 4711\nkvgate-leash pid 1\n"
+    pids: list[int] = []
+    carried = Pump(
+        Script((b"", whole[:split]), (b"", whole[split:])),
+        timeout_s=5, cap_bytes=30, on_pid=pids.append,
+    )
+    carried.run()
+    assert pids == [4711]
+    assert bytes(carried.stderr.data) == b"motd\nkvgate-leash pid 1\n"
+
+
+def test_without_a_pid_stderr_stays_whole() -> None:
+    pids: list[int] = []
+    carried = Pump(
+        Script((b"", b"sh: no"), (b"", b" way\n")), timeout_s=5, cap_bytes=100, on_pid=pids.append
+    )
+    carried.run()
+    assert (pids, bytes(carried.stderr.data)) == ([], b"sh: no way\n")
+
+
+def test_stdin_is_handed_over_in_pieces_and_dropped_when_nobody_reads() -> None:
+    line = Script(*[(b"", b"")] * 5)
+    Pump(line, timeout_s=5, cap_bytes=1, stdin=b"abcdefgh").run()
+    assert line.taken == b"abcdefgh"
+    deaf = Script(*[(b"", b"")] * 3)
+    deaf.room = 0
+    Pump(deaf, timeout_s=5, cap_bytes=1, stdin=b"abc").run()
+    assert deaf.closed
+
+
+def test_kept_counts_what_it_drops() -> None:
+    kept = Kept(5)
+    for piece in (b"abc", b"defg", b"hi"):
+        kept.add(piece)
+    assert (bytes(kept.data), kept.dropped) == (b"abcde", 4)
+
+
+def test_places_learn_the_limit_from_refusals() -> None:
+    places = Places("h")
+    soon = time.monotonic() + 0.3
+    for _ in range(2):
+        places.take(soon)
+        places.opened()
+    places.take(soon)
+    assert places.refused(soon)
+    with pytest.raises(CommandError, match="all 2 sessions"):
+        places.take(time.monotonic() + 0.05)
+    threading.Timer(0.05, places.give).start()
+    places.take(time.monotonic() + 5)
+
+
+def test_a_host_that_never_opened_a_session_is_not_asked_again() -> None:
+    places = Places("h")
+    places.take(time.monotonic() + 1)
+    assert not places.refused(time.monotonic() + 1)
+
+
+def test_a_secret_is_told_by_its_place_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KVGATE_S", "hush")
+    assert secret.resolve("h", "key", Secret(env="KVGATE_S")) == "hush"
+    assert secret.place(Secret(env="KVGATE_S")) == "environment variable KVGATE_S"
+    with pytest.raises(LoginError, match="/nonexistent/key: No such file"):
+        secret.resolve("h", "key", Secret(file="/nonexistent/key"))
