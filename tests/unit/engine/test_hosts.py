@@ -84,7 +84,7 @@ def test_a_missing_tool_names_the_package_of_that_system(
         said().replace(b"tool\tfio", b"tool\tfoi"),
         said().replace(b"unused", b"perhaps"),
         said().replace(b"6.1.0", b""),
-        said().replace(b"kernel\t", b"kernal\t"),
+        said().replace(b"kernel\t", b"core\t"),
         said()[:-10],
         said(begun="yesterday"),
         said(begun="1e9"),
