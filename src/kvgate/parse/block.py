@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kvgate.parse import sysfs
+from kvgate.parse.ending import reads
 from kvgate.parse.text import available, json_object, lines, refuse, shown, whole
 
 SECTOR_BYTES = 512
@@ -48,15 +49,17 @@ def from_sysfs(answer: bytes) -> tuple[BlockDevice, ...]:
         size = sysfs.text(values, "size", what)
         if size is None:
             refuse(what, f"{name} has no size")
-        found.append(BlockDevice(
-            name=name.replace("!", "/"),  # the kernel writes cciss/c0d0 as cciss!c0d0
-            size_bytes=whole(size, what, f"size of {name}") * SECTOR_BYTES,
-            serial=_serial(values, what),
-            wwn=available(_first(values, ("wwid", "device/wwid"), what)),
-            model=available(_first(values, ("device/model",), what)),
-            attached="device/modalias" in values or "device/model" in values,
-            removable=sysfs.text(values, "removable", what) == "1",
-        ))
+        found.append(
+            BlockDevice(
+                name=name.replace("!", "/"),  # the kernel writes cciss/c0d0 as cciss!c0d0
+                size_bytes=whole(size, what, f"size of {name}") * SECTOR_BYTES,
+                serial=_serial(values, what),
+                wwn=available(_first(values, ("wwid", "device/wwid"), what)),
+                model=available(_first(values, ("device/model",), what)),
+                attached="device/modalias" in values or "device/model" in values,
+                removable=sysfs.text(values, "removable", what) == "1",
+            )
+        )
     return tuple(found)
 
 
@@ -106,8 +109,12 @@ def _rows(rows: Any) -> Iterator[BlockDevice]:
         if not name:
             refuse("lsblk", f"{shown(row)} has no name")
         yield BlockDevice(
-            name=name, size_bytes=_bytes(row.get("size")), serial=_told(row, "serial"),
-            wwn=_told(row, "wwn"), model=_told(row, "model"), type=_told(row, "type") or "",
+            name=name,
+            size_bytes=_bytes(row.get("size")),
+            serial=_told(row, "serial"),
+            wwn=_told(row, "wwn"),
+            model=_told(row, "model"),
+            type=_told(row, "type") or "",
         )
         if "children" in row:
             yield from _rows(row["children"])
@@ -145,6 +152,14 @@ def _table(printed: list[str]) -> Iterator[BlockDevice]:
         if not size or "TYPE" not in row:
             refuse("lsblk", f"{shown(line)} is no row of the table")
         yield BlockDevice(
-            name=row["NAME"], type=row["TYPE"],
+            name=row["NAME"],
+            type=row["TYPE"],
             size_bytes=int(decimal.Decimal(size[1]) * 1024 ** _UNIT[size[2]]),
         )
+
+
+TOOLS = {
+    "lsblk": reads("lsblk", from_lsblk),
+    "sysfs_block": reads("sysfs_block", from_sysfs, fine=(0, 1, 2)),
+}
+"""grep ends with 1 where nothing is there, with 2 where a file can't be read."""

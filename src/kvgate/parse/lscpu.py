@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from kvgate.parse.ending import reads
 from kvgate.parse.text import available, json_object, lines, refuse, shown, whole
 
 _LINE = re.compile(r"\s*([^:]{1,60}?):(?:\s+(.*))?")
@@ -84,6 +85,12 @@ def _by_field(pairs: Iterator[tuple[str, str]]) -> dict[str, str]:
     found: dict[str, str] = {}
     for field, data in pairs:
         if found.setdefault(field, data) != data:
-            refuse("lscpu", f"'{field}' is {shown(found[field])} and also {shown(data)}",
-                   hint="processors of several kinds: declare no cpu for this host")
+            refuse(
+                "lscpu",
+                f"'{field}' is {shown(found[field])} and also {shown(data)}",
+                hint="processors of several kinds: declare no cpu for this host",
+            )
     return found
+
+
+TOOLS = {"lscpu": reads("lscpu", processors)}

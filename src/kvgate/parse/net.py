@@ -6,6 +6,7 @@ import dataclasses
 import re
 
 from kvgate.parse import sysfs
+from kvgate.parse.ending import reads
 from kvgate.parse.text import refuse, shown, whole
 
 _MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5,19}")  # InfiniBand's are 20 bytes long
@@ -36,12 +37,17 @@ def ports(answer: bytes) -> tuple[Port, ...]:
         carrier = sysfs.text(values, "carrier", what)
         if carrier not in (None, "0", "1"):
             refuse(what, f"carrier of {name} is {shown(carrier)}, neither 0 nor 1")
-        found.append(Port(
-            name=name, mac=mac, speed_mbps=_speed(speed, name), speed_as_told=speed,
-            carrier=None if carrier is None else carrier == "1",
-            operstate=sysfs.text(values, "operstate", what),
-            attached="device/modalias" in values,
-        ))
+        found.append(
+            Port(
+                name=name,
+                mac=mac,
+                speed_mbps=_speed(speed, name),
+                speed_as_told=speed,
+                carrier=None if carrier is None else carrier == "1",
+                operstate=sysfs.text(values, "operstate", what),
+                attached="device/modalias" in values,
+            )
+        )
     return tuple(found)
 
 
@@ -50,3 +56,7 @@ def _speed(told: str | None, name: str) -> int | None:
     if told in (None, "", "-1", "4294967295", "0"):
         return None
     return whole(str(told), "/sys/class/net", f"speed of {name}")
+
+
+TOOLS = {"sysfs_net": reads("sysfs_net", ports, fine=(0, 1, 2))}
+"""grep ends with 1 where nothing is there, with 2 where a file can't be read."""

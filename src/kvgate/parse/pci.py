@@ -7,6 +7,7 @@ import decimal
 import re
 
 from kvgate.parse import sysfs
+from kvgate.parse.ending import reads
 from kvgate.parse.text import refuse, shown, whole
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -46,15 +47,17 @@ def functions(answer: bytes) -> tuple[Function, ...]:
             match = shape.fullmatch(told)
             return match[1] if match else refuse(what, f"{name} is {shown(told)}")
 
-        found.append(Function(
-            address=address,
-            id=f"{hexed('vendor', _HEX)}:{hexed('device', _HEX)}",
-            kind=hexed("class", _CLASS)[:4],
-            speed_gts=_speed(sysfs.text(values, "current_link_speed", what)),
-            width=_width(sysfs.text(values, "current_link_width", what)),
-            speed_max_gts=_speed(sysfs.text(values, "max_link_speed", what)),
-            width_max=_width(sysfs.text(values, "max_link_width", what)),
-        ))
+        found.append(
+            Function(
+                address=address,
+                id=f"{hexed('vendor', _HEX)}:{hexed('device', _HEX)}",
+                kind=hexed("class", _CLASS)[:4],
+                speed_gts=_speed(sysfs.text(values, "current_link_speed", what)),
+                width=_width(sysfs.text(values, "current_link_width", what)),
+                speed_max_gts=_speed(sysfs.text(values, "max_link_speed", what)),
+                width_max=_width(sysfs.text(values, "max_link_width", what)),
+            )
+        )
     return tuple(found)
 
 
@@ -71,3 +74,7 @@ def _width(told: str | None) -> int | None:
     if told is None or told in _NO_WIDTH:
         return None
     return whole(told, "/sys/bus/pci/devices", "a link width")
+
+
+TOOLS = {"sysfs_pci": reads("sysfs_pci", functions, fine=(0, 1, 2))}
+"""grep ends with 1 where nothing is there, with 2 where a file can't be read."""

@@ -6,8 +6,10 @@ import dataclasses
 import decimal
 import re
 import shlex
+from collections.abc import Mapping
 
 from kvgate.errors import ParseError
+from kvgate.parse.ending import reads
 from kvgate.parse.text import available, decoded, lines, refuse, shown, whole
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
@@ -19,10 +21,19 @@ _MEM_TOTAL = re.compile(r"MemTotal:\s*([0-9]+) kB\s*")
 _EPOCH = re.compile(r"[0-9]{9,11}\.[0-9]{9}")
 _MACHINE_ID = re.compile(r"[0-9a-f]{32}")
 _RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
-_PLACEHOLDERS = frozenset({
-    "to be filled by o.e.m.", "default string", "system serial number", "not specified",
-    "not applicable", "0123456789", "123456789", "not settable", "empty",
-})
+_PLACEHOLDERS = frozenset(
+    {
+        "to be filled by o.e.m.",
+        "default string",
+        "system serial number",
+        "not specified",
+        "not applicable",
+        "0123456789",
+        "123456789",
+        "not settable",
+        "empty",
+    }
+)
 
 
 def os_release(answer: bytes) -> dict[str, str]:
@@ -44,6 +55,29 @@ def os_release(answer: bytes) -> dict[str, str]:
     if not found.get("ID"):
         refuse("os-release", "it has no ID")
     return found
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class OsRelease:
+    """The distribution; ``assignments`` are all that the file has, None where it lacks one."""
+
+    id: str
+    version_id: str | None
+    name: str | None
+    pretty_name: str | None
+    assignments: Mapping[str, str]
+
+
+def distribution(answer: bytes) -> OsRelease:
+    """Parse /etc/os-release as `os_release` does, the usual assignments by name."""
+    found = os_release(answer)
+    return OsRelease(
+        id=found["ID"],
+        version_id=found.get("VERSION_ID"),
+        name=found.get("NAME"),
+        pretty_name=found.get("PRETTY_NAME"),
+        assignments=found,
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,8 +138,11 @@ def epoch_s(answer: bytes) -> decimal.Decimal:
     """Return the time that ``date +%s.%N`` printed, in seconds since 1970 UTC."""
     text = decoded(answer, "date").strip()
     if not _EPOCH.fullmatch(text):
-        refuse("date", f"{shown(text)} is not seconds with nanoseconds",
-               hint="`date +%s.%N` needs GNU coreutils on the host")
+        refuse(
+            "date",
+            f"{shown(text)} is not seconds with nanoseconds",
+            hint="`date +%s.%N` needs GNU coreutils on the host",
+        )
     return decimal.Decimal(text)
 
 
@@ -138,3 +175,6 @@ def file_system(answer: bytes) -> tuple[str, str]:
     if not source or not kind:
         refuse("df", f"{shown(printed[1])} is no source and type")
     return source.strip(), kind
+
+
+TOOLS = {"os_release": reads("os_release", distribution), "uname": reads("uname", uname)}

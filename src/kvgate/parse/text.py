@@ -20,8 +20,9 @@ def refuse(tool: str, what: str, hint: str = "") -> NoReturn:
     """Raise ParseError: `tool` answered what its parser does not know."""
     raise ParseError(
         f"{tool}: {what}",
-        hint=hint or "the evidence holds the answer as it came; compare the tool's version with "
-                     "inventory/baseline.yaml",
+        hint=hint
+        or "the evidence holds the answer as it came; compare the tool's version with "
+        "inventory/baseline.yaml",
     )
 
 
@@ -62,18 +63,23 @@ def available(text: str | None) -> str | None:
     return text.strip()
 
 
-def json_object(answer: bytes, tool: str) -> dict[str, Any]:
-    """Return the JSON object that `answer` is, numbers with a point as Decimal.
+def json_value(answer: bytes, tool: str) -> Any:
+    """Return what the JSON `answer` holds, numbers with a point as Decimal.
 
-    Raises ParseError for anything else: noise around it, doubled keys, NaN, a list.
+    Raises ParseError for anything else: noise around it, doubled keys, NaN, a cut document.
     """
     text = decoded(answer, tool)
     try:
-        value = json.loads(
+        return json.loads(
             text, parse_float=decimal.Decimal, object_pairs_hook=_unique, parse_constant=_not_json
         )
     except (ValueError, ArithmeticError, RecursionError) as err:
         raise ParseError(f"{tool}: not the JSON it should print: {err}") from err
+
+
+def json_object(answer: bytes, tool: str) -> dict[str, Any]:
+    """Return the JSON object that `answer` is; raises ParseError as `json_value`, or for a list."""
+    value = json_value(answer, tool)
     if not isinstance(value, dict):
         refuse(tool, f"prints {shown(value)}, not a JSON object")
     return value
