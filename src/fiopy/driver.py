@@ -105,20 +105,27 @@ def _judge(text: str, finished: Finished, cancelled: bool) -> Run:
     if cancelled:
         raise FioCancelled(f"fio was cancelled {after}", run=run)
     if finished.timed_out:
-        raise FioTimeout(f"fio was ended {after} by its deadline", run=run,
-                         hint="the storage is slower than planned for, or hangs; see its log")
+        raise FioTimeout(
+            f"fio was ended {after} by its deadline",
+            run=run,
+            hint="the storage is slower than planned for, or hangs; see its log",
+        )
     missing(finished)
     if finished.dropped_bytes:
-        raise FioOutputError(f"{finished.dropped_bytes} bytes of fio's output were over the cap",
-                             run=run, hint="report less often, or group the jobs")
+        raise FioOutputError(
+            f"{finished.dropped_bytes} bytes of fio's output were over the cap",
+            run=run,
+            hint="report less often, or group the jobs",
+        )
     try:
         said = output.parse(finished.stdout, finished.stderr, finished.exit_status)
     except FioOutputError as err:
         err.run = run
         if finished.exit_status == 0:
             raise
-        raise FioFailed(f"fio exited {finished.exit_status} {after}: {err.message}",
-                        hint=err.hint, run=run) from err
+        raise FioFailed(
+            f"fio exited {finished.exit_status} {after}: {err.message}", hint=err.hint, run=run
+        ) from err
     run = dataclasses.replace(run, output=said)
     if finished.exit_status is None:
         raise FioFailed(f"fio ended {after} without an exit status", run=run)
@@ -132,8 +139,10 @@ def _judge(text: str, finished: Finished, cancelled: bool) -> Run:
 def missing(finished: Finished) -> None:
     """Raise FioMissing if `finished` says that there is no such command."""
     if finished.exit_status in (126, 127):
-        raise FioMissing(f"there is no fio at '{finished.argv[0]}'",
-                         hint="install the package 'fio', or say where it is")
+        raise FioMissing(
+            f"there is no fio at '{finished.argv[0]}'",
+            hint="install the package 'fio', or say where it is",
+        )
 
 
 def version(runner: Runner, *, fio: str = "fio", timeout_s: float = 20) -> Version:

@@ -58,8 +58,14 @@ class Option:
     choices: tuple[str, ...] = ()
 
 
-def _option(name: str, kind: str, *, least: float = 0, most: float = 2**63 - 1,
-            choices: tuple[str, ...] = ()) -> Any:
+def _option(
+    name: str,
+    kind: str,
+    *,
+    least: float = 0,
+    most: float = 2**63 - 1,
+    choices: tuple[str, ...] = (),
+) -> Any:
     """Return an optional dataclass field that carries its Option; None leaves it to fio."""
     return dataclasses.field(
         default=None, metadata={"option": Option(name, kind, least, most, choices)}
@@ -112,7 +118,8 @@ class Job:
     save_verify_state: bool | None = _option("verify_state_save", "flag")
     verify_fatal: bool | None = _option("verify_fatal", "flag")
     continue_on_error: str | None = _option(
-        "continue_on_error", "choice", choices=CONTINUE_ON_ERROR)
+        "continue_on_error", "choice", choices=CONTINUE_ON_ERROR
+    )
     percentiles: tuple[float, ...] | None = _option("percentile_list", "percentiles")
 
     def __post_init__(self) -> None:
@@ -126,6 +133,7 @@ class Job:
 
     def _check_sense(self) -> None:
         """Refuse combinations that fio takes silently and that measure something else."""
+
         def refuse(because: str) -> None:
             raise FioJobError(f"job '{self.name}': {because}")
 
@@ -144,7 +152,8 @@ class Job:
 def _options() -> dict[str, Option]:
     return {
         field.name: field.metadata["option"]
-        for field in dataclasses.fields(Job) if "option" in field.metadata
+        for field in dataclasses.fields(Job)
+        if "option" in field.metadata
     }
 
 
@@ -166,13 +175,19 @@ def _check(where: str, option: Option, value: object) -> None:
     if option.kind == "flag":
         good = isinstance(value, bool)
     elif option.kind in ("int", "bytes"):
-        good = (isinstance(value, int) and not isinstance(value, bool)
-                and option.least <= value <= option.most)
+        good = (
+            isinstance(value, int)
+            and not isinstance(value, bool)
+            and option.least <= value <= option.most
+        )
     elif option.kind == "seconds":
         good = _good_seconds(value)
     elif option.kind == "percentiles":
-        good = (isinstance(value, tuple) and 0 < len(value) <= 20
-                and all(isinstance(p, float) and 0 < p <= 100 for p in value))
+        good = (
+            isinstance(value, tuple)
+            and 0 < len(value) <= 20
+            and all(isinstance(p, float) and 0 < p <= 100 for p in value)
+        )
     elif option.name == "rw":
         good = isinstance(value, Pattern)
     else:
@@ -185,8 +200,10 @@ def _check(where: str, option: Option, value: object) -> None:
 def _good_seconds(value: object) -> bool:
     """Tell whether `value` is a time that fio's whole milliseconds can say exactly."""
     return (
-        isinstance(value, int | float) and not isinstance(value, bool)
-        and math.isfinite(value) and 0 <= value <= 10**7
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and 0 <= value <= 10**7
         and math.isclose(value * 1000, round(value * 1000), abs_tol=1e-6)
     )
 

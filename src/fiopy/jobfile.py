@@ -14,8 +14,13 @@ from fiopy.errors import FioJobError
 from fiopy.job import OPTIONS, Job, Option, Pattern
 
 _BY_NAME = {option.name: (field, option) for field, option in OPTIONS.items()}
-_SYNONYMS = {"blocksize": "bs", "readwrite": "rw", "wait_for_previous": "stonewall",
-             "io_limit": "io_size", "timeout": "runtime"}
+_SYNONYMS = {
+    "blocksize": "bs",
+    "readwrite": "rw",
+    "wait_for_previous": "stonewall",
+    "io_limit": "io_size",
+    "timeout": "runtime",
+}
 _PATTERNS = {"rw": "readwrite"}
 _SIZE = re.compile(r"(\d{1,19})([kmgtp]?)", re.ASCII | re.IGNORECASE)
 _TIME = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(us|ms|s|m|h|d)?", re.ASCII)

@@ -36,22 +36,22 @@ def documents(text: str) -> tuple[list[dict[str, Any]], str]:
     around: list[str] = []
     at = 0
     while begin := _BEGIN.search(text, at):
-        around.append(text[at:begin.start()])
+        around.append(text[at : begin.start()])
         try:
             document, end = _DECODER.raw_decode(text, begin.start())
         except (ValueError, RecursionError) as err:
-            if _is_ours(text[begin.start():begin.start() + 4096]):
+            if _is_ours(text[begin.start() : begin.start() + 4096]):
                 raise FioOutputError(
                     f"fio's JSON document {len(found) + 1} is cut or damaged: {err}",
                     hint="the run was interrupted, the link was lost, or two streams were mixed",
                 ) from err
-            around.append(text[begin.start():begin.end()])
+            around.append(text[begin.start() : begin.end()])
             at = begin.end()
             continue
         if "fio version" in document:
             found.append(document)
         else:
-            around.append(text[begin.start():end])
+            around.append(text[begin.start() : end])
         at = end
     around.append(text[at:])
     return found, "".join(around)
@@ -76,8 +76,9 @@ def jobs_of(document: Mapping[str, Any]) -> tuple[JobResult, ...]:
     jobs = document.get("jobs")
     if not isinstance(jobs, list):
         raise FioOutputError("fio's JSON has no list of jobs")
-    return tuple(_job(_object(job, f"jobs[{n}]"), f"jobs[{n}]", major)
-                 for n, job in enumerate(jobs))
+    return tuple(
+        _job(_object(job, f"jobs[{n}]"), f"jobs[{n}]", major) for n, job in enumerate(jobs)
+    )
 
 
 def disks_of(document: Mapping[str, Any]) -> tuple[DiskUse, ...]:
@@ -86,8 +87,10 @@ def disks_of(document: Mapping[str, Any]) -> tuple[DiskUse, ...]:
     if not isinstance(disks, list):
         raise FioOutputError("disk_util is no list")
     return tuple(
-        DiskUse(_text(_object(disk, "disk_util"), "name", "disk_util"),
-                _number(disk, "util", "disk_util"))
+        DiskUse(
+            _text(_object(disk, "disk_util"), "name", "disk_util"),
+            _number(disk, "util", "disk_util"),
+        )
         for disk in disks
     )
 
@@ -107,9 +110,7 @@ def _job(job: Mapping[str, Any], where: str, major: int) -> JobResult:
     )
 
 
-def _direction(
-    job: Mapping[str, Any], direction: str, where: str, major: int
-) -> Transfer | None:
+def _direction(job: Mapping[str, Any], direction: str, where: str, major: int) -> Transfer | None:
     """Return one direction, or None if nothing moved in it."""
     if direction not in job:
         return None
@@ -121,7 +122,8 @@ def _direction(
     if not total and not ios:
         return None
     return Transfer(
-        bytes_per_s=_number(said, "bw_bytes", where) if "bw_bytes" in said
+        bytes_per_s=_number(said, "bw_bytes", where)
+        if "bw_bytes" in said
         else _number(said, "bw", where) * 1024,
         iops=_number(said, "iops", where),
         runtime_ms=_whole(said, "runtime", where),
@@ -143,11 +145,16 @@ def _latency(said: Mapping[str, Any], name: str, where: str) -> Latency | None:
             values = _object(said[key], where)
             if values.get("N") == 0 and "N" in values:
                 return None
-            figure = {part: _number(values, part, where) * factor
-                      for part in ("min", "max", "mean", "stddev") if part in values}
+            figure = {
+                part: _number(values, part, where) * factor
+                for part in ("min", "max", "mean", "stddev")
+                if part in values
+            }
             return Latency(
-                min_ns=figure.get("min"), max_ns=figure.get("max"),
-                mean_ns=figure.get("mean"), stddev_ns=figure.get("stddev"),
+                min_ns=figure.get("min"),
+                max_ns=figure.get("max"),
+                mean_ns=figure.get("mean"),
+                stddev_ns=figure.get("stddev"),
                 percentiles_ns=_percentiles(values, where, factor),
                 bins=_bins(values, where, factor),
             )
@@ -194,8 +201,12 @@ def _text(said: Mapping[str, Any], key: str, where: str) -> str:
 def _number(said: Mapping[str, Any], key: str, where: str) -> float:
     """Return a number that is there, finite and not negative; raises FioOutputError otherwise."""
     value = said.get(key)
-    if (not isinstance(value, int | float) or isinstance(value, bool)
-            or not math.isfinite(value) or not 0 <= value < 2**70):
+    if (
+        not isinstance(value, int | float)
+        or isinstance(value, bool)
+        or not math.isfinite(value)
+        or not 0 <= value < 2**70
+    ):
         raise FioOutputError(f"{where}: '{key}' is {str(value)[:60]!r}, not a number from 0 up")
     return value
 

@@ -56,8 +56,13 @@ class LocalRunner:
 class LocalProcess:
     """One command of this machine, watched by a thread that knows its deadline."""
 
-    def __init__(self, argv: Sequence[str], deadline_s: float,
-                 on_stdout: Callable[[bytes], None] | None, cap_bytes: int) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        deadline_s: float,
+        on_stdout: Callable[[bytes], None] | None,
+        cap_bytes: int,
+    ) -> None:
         self._argv = tuple(argv)
         self._on_stdout = on_stdout
         self._cap_bytes = cap_bytes
@@ -71,8 +76,11 @@ class LocalProcess:
         self._elapsed_s = 0.0
         try:
             self._process: subprocess.Popen[bytes] | None = subprocess.Popen(
-                self._argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE, start_new_session=True,
+                self._argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
             )
         except (FileNotFoundError, PermissionError, NotADirectoryError) as err:
             self._process = None
@@ -142,8 +150,12 @@ class LocalProcess:
 
     def _finished(self) -> Finished:
         return Finished(
-            argv=self._argv, exit_status=self._exit_status,
-            stdout=bytes(self._kept["stdout"]), stderr=bytes(self._kept["stderr"]),
-            started_at=self._started_at, elapsed_s=self._elapsed_s,
-            timed_out=self._timed_out, dropped_bytes=self._dropped,
+            argv=self._argv,
+            exit_status=self._exit_status,
+            stdout=bytes(self._kept["stdout"]),
+            stderr=bytes(self._kept["stderr"]),
+            started_at=self._started_at,
+            elapsed_s=self._elapsed_s,
+            timed_out=self._timed_out,
+            dropped_bytes=self._dropped,
         )

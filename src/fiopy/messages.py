@@ -63,8 +63,12 @@ def sort_lines(lines: Iterable[str]) -> Messages:
         else:
             (notes if _NOTE.match(line) else noise).append(line)
     return Messages(
-        complaints=tuple(complaints), verify_failures=tuple(failures), signal=signal,
-        processes=processes, notes=tuple(notes), noise=tuple(noise),
+        complaints=tuple(complaints),
+        verify_failures=tuple(failures),
+        signal=signal,
+        processes=processes,
+        notes=tuple(notes),
+        noise=tuple(noise),
     )
 
 

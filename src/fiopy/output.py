@@ -29,10 +29,17 @@ def parse(stdout: bytes, stderr: bytes = b"", exit_status: int | None = None) ->
         version, jobs, disks, rest = _text(around)
     said = messages.sort_lines([*stderr.decode("utf-8", "replace").splitlines(), *rest])
     output = Output(
-        version=version, exit_status=exit_status, jobs=jobs, disks=disks,
-        verify_failures=said.verify_failures, complaints=said.complaints, signal=said.signal,
-        processes=said.processes, noise=said.notes + said.noise,
-        documents=len(found), rounded=not found and bool(jobs),
+        version=version,
+        exit_status=exit_status,
+        jobs=jobs,
+        disks=disks,
+        verify_failures=said.verify_failures,
+        complaints=said.complaints,
+        signal=said.signal,
+        processes=said.processes,
+        noise=said.notes + said.noise,
+        documents=len(found),
+        rounded=not found and bool(jobs),
     )
     if not (jobs or version or said.notes or output.failed):
         raise FioOutputError(
@@ -42,9 +49,9 @@ def parse(stdout: bytes, stderr: bytes = b"", exit_status: int | None = None) ->
     return output
 
 
-def _text(text: str) -> tuple[
-    Version | None, tuple[JobResult, ...], tuple[DiskUse, ...], list[str]
-]:
+def _text(
+    text: str,
+) -> tuple[Version | None, tuple[JobResult, ...], tuple[DiskUse, ...], list[str]]:
     blocks, disks, rest = textform.split(text)
     line = _VERSION_LINE.search(text)
     version = Version.parse(line[1]) if line else None

@@ -58,7 +58,7 @@ class Watch:
         """Take the next bytes of stdout."""
         self._pending += piece
         while (end := self._pending.find(b"\n}\n")) >= 0:
-            document, self._pending = self._pending[:end + 3], self._pending[end + 3:]
+            document, self._pending = self._pending[: end + 3], self._pending[end + 3 :]
             self._say(document)
         if len(self._pending) > _CAP:
             self._pending = b""
@@ -89,8 +89,10 @@ def between(before: tuple[JobResult, ...], now: tuple[JobResult, ...]) -> Progre
     return Progress(
         job=", ".join(names[:3]) + (" …" if len(names) > 3 else ""),
         elapsed_s=max((job.elapsed_s for job in now if job.elapsed_s is not None), default=None),
-        read_bytes_per_s=rates["read"][0], write_bytes_per_s=rates["write"][0],
-        read_iops=rates["read"][1], write_iops=rates["write"][1],
+        read_bytes_per_s=rates["read"][0],
+        write_bytes_per_s=rates["write"][0],
+        read_iops=rates["read"][1],
+        write_iops=rates["write"][1],
     )
 
 

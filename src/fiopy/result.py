@@ -146,7 +146,10 @@ class Output:
         verifications that it was told to go on after.
         """
         return bool(
-            self.exit_status or self.error or self.verify_failures or self.complaints
+            self.exit_status
+            or self.error
+            or self.verify_failures
+            or self.complaints
             or self.signal is not None
         )
 
@@ -175,8 +178,10 @@ class Output:
             return ""
         if self.verify_failures:
             first = self.verify_failures[0]
-            return (f"verification failed on {len(self.verify_failures)} block(s), the first in "
-                    f"{first.file} at byte {first.offset}")
+            return (
+                f"verification failed on {len(self.verify_failures)} block(s), the first in "
+                f"{first.file} at byte {first.offset}"
+            )
         if self.signal is not None:
             return f"it was interrupted by signal {self.signal}"
         if self.complaints:

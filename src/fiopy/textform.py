@@ -11,15 +11,18 @@ from fiopy.result import DiskUse, JobResult, Latency, Transfer
 
 _HEAD = re.compile(
     r"(?P<name>.+?): \(groupid=(?P<group>\d{1,9}), jobs=(?P<jobs>\d{1,9})\): "
-    r"err=\s*(?P<err>\d{1,5})\b")
+    r"err=\s*(?P<err>\d{1,5})\b"
+)
 _MOVED = re.compile(
     r"\s*(?P<dir>read|write|trim)\s*: IOPS=(?P<iops>[\d.]+[kMG]?), BW=[\d.]+\w*/s "
     r"\((?P<bw>[\d.]+)(?P<unit>[kMGT]?)B/s\)"
-    r"\((?P<io>[\d.]+)(?P<io_unit>[KMGTP]i)?B/(?P<ms>\d{1,15})msec\)")
+    r"\((?P<io>[\d.]+)(?P<io_unit>[KMGTP]i)?B/(?P<ms>\d{1,15})msec\)"
+)
 _LATENCY = re.compile(
     r"\s*(?P<name>slat|clat|lat) \((?P<unit>[num]sec|sec)\): min=\s*(?P<min>[\d.]+[kMG]?), "
     r"max=\s*(?P<max>[\d.]+[kMG]?), avg=\s*(?P<mean>[\d.]+[kMG]?), "
-    r"stdev=\s*(?P<stddev>[\d.]+[kMG]?)")
+    r"stdev=\s*(?P<stddev>[\d.]+[kMG]?)"
+)
 _PERCENTILES = re.compile(r"\s*(?P<name>clat|lat) percentiles \((?P<unit>[num]sec|sec)\):")
 _PERCENTILE = re.compile(r"([\d.]{1,12})th=\[\s*(\d{1,18})\]")
 _ISSUED = re.compile(r"\s*issued rwts: total=([\d,]+) short=([\d,]+) dropped=([\d,]+)")
@@ -67,7 +70,9 @@ def job(block: Sequence[str]) -> JobResult:
         error=int(head["err"]),
         group=int(head["group"]),
         processes=int(head["jobs"]),
-        read=moved.get("read"), write=moved.get("write"), trim=moved.get("trim"),
+        read=moved.get("read"),
+        write=moved.get("write"),
+        trim=moved.get("trim"),
     )
 
 
@@ -82,8 +87,12 @@ def _transfer(direction: str, lines: Sequence[str], block: Sequence[str]) -> Tra
         iops=_scaled(match["iops"]),
         runtime_ms=int(match["ms"]),
         total_bytes=round(_number(match["io"]) * _BINARY[match["io_unit"]]),
-        total_ios=issued[0], short_ios=issued[1], dropped_ios=issued[2],
-        slat=latency.get("slat"), clat=latency.get("clat"), lat=latency.get("lat"),
+        total_ios=issued[0],
+        short_ios=issued[1],
+        dropped_ios=issued[2],
+        slat=latency.get("slat"),
+        clat=latency.get("clat"),
+        lat=latency.get("lat"),
     )
 
 
@@ -106,10 +115,16 @@ def _latencies(lines: Sequence[str]) -> dict[str, Latency]:
     open_list: tuple[str, float] | None = None
     for line in lines:
         if match := _LATENCY.match(line):
-            figure = {part: _scaled(match[part]) * _NS[match["unit"]]
-                      for part in ("min", "max", "mean", "stddev")}
-            found[match["name"]] = Latency(min_ns=figure["min"], max_ns=figure["max"],
-                                           mean_ns=figure["mean"], stddev_ns=figure["stddev"])
+            figure = {
+                part: _scaled(match[part]) * _NS[match["unit"]]
+                for part in ("min", "max", "mean", "stddev")
+            }
+            found[match["name"]] = Latency(
+                min_ns=figure["min"],
+                max_ns=figure["max"],
+                mean_ns=figure["mean"],
+                stddev_ns=figure["stddev"],
+            )
         if match := _PERCENTILES.match(line):
             open_list = match["name"], _NS[match["unit"]]
         elif open_list and line.lstrip().startswith("|"):

@@ -32,8 +32,10 @@ def test_stored_chunks_read_back_and_compared(bench: Bench) -> None:
 def _workload(bench: Bench) -> FioWorkload:
     workload = bench.plan.workloads.fio
     if workload is None:
-        raise NotRunError(("the plan sets no workloads.fio",),
-                          hint="see gates/plans/rehearsal.yaml for one that does")
+        raise NotRunError(
+            ("the plan sets no workloads.fio",),
+            hint="see gates/plans/rehearsal.yaml for one that does",
+        )
     return workload
 
 
@@ -67,8 +69,13 @@ def _measure(bench: Bench, host: Host, workload: FioWorkload) -> None:
         for block in blocks:
             with block:
                 answer = fio.run(
-                    witness, block["job"], workload=workload, place=place, around=around,
+                    witness,
+                    block["job"],
+                    workload=workload,
+                    place=place,
+                    around=around,
                     on_progress=lambda said: bench.progress(said, host=host.name, awaits="fio"),
                 )
-                bench.record(answer, host=host, phase="steady_state", job=block["job"],
-                             round=block["round"])
+                bench.record(
+                    answer, host=host, phase="steady_state", job=block["job"], round=block["round"]
+                )

@@ -23,8 +23,16 @@ def beside(benchmark: pytest.FixtureRequest, request: pytest.FixtureRequest) -> 
     """
 
     def run(
-        what: str, ours: Callable[[], object], peer_name: str, peer: Callable[[], object], *,
-        count: float, unit: str, peer_count: float | None = None, rounds: int = 5, bar: str = "",
+        what: str,
+        ours: Callable[[], object],
+        peer_name: str,
+        peer: Callable[[], object],
+        *,
+        count: float,
+        unit: str,
+        peer_count: float | None = None,
+        rounds: int = 5,
+        bar: str = "",
     ) -> None:
         peer_s: list[float] = []
 
@@ -40,7 +48,8 @@ def beside(benchmark: pytest.FixtureRequest, request: pytest.FixtureRequest) -> 
         request.config.stash[LINES].append(
             f"{what}: {rate:,.0f} {unit}/s ({count:,.0f} in {ours_s:.2f} s"
             f"{', bar: ' + bar if bar else ''}) | {peer_name}: {peer_rate:,.0f} {unit}/s"
-            f" | ratio {rate / peer_rate:.2f}")
+            f" | ratio {rate / peer_rate:.2f}"
+        )
 
     return run
 

@@ -24,8 +24,15 @@ Beside = Callable[..., None]
 
 
 def piece(number: int, data: bytes) -> Evidence:
-    return Evidence(host="ini1", command=("cat", f"/sys/{number}"), exit_status=0, stdout=data,
-                    stderr=b"", started_at=NOW, ended_at=NOW)
+    return Evidence(
+        host="ini1",
+        command=("cat", f"/sys/{number}"),
+        exit_status=0,
+        stdout=data,
+        stderr=b"",
+        started_at=NOW,
+        ended_at=NOW,
+    )
 
 
 def test_journal_appends(tmp_path: Path, beside: Beside) -> None:
@@ -44,13 +51,21 @@ def test_journal_appends(tmp_path: Path, beside: Beside) -> None:
         for first in range(0, count, 5_000):
             base.execute("BEGIN")
             for number in range(first, first + 5_000):
-                base.execute("INSERT INTO journal (record) VALUES (?)", (json.dumps(
-                    {"text": f"event {number}", "kind": "note", "seq": number}),))
+                base.execute(
+                    "INSERT INTO journal (record) VALUES (?)",
+                    (json.dumps({"text": f"event {number}", "kind": "note", "seq": number}),),
+                )
             base.execute("COMMIT")
         base.close()
 
-    beside("journal appends", ours, "sqlite3 (no chain), commit every 5,000", peer,
-           count=count, unit="records")
+    beside(
+        "journal appends",
+        ours,
+        "sqlite3 (no chain), commit every 5,000",
+        peer,
+        count=count,
+        unit="records",
+    )
 
 
 def test_evidence_pieces(tmp_path: Path, beside: Beside) -> None:
@@ -71,8 +86,17 @@ def test_evidence_pieces(tmp_path: Path, beside: Beside) -> None:
                 file.flush()
                 os.fsync(file.fileno())
 
-    beside("evidence pieces", ours, "a file each, fsync'd", peer, count=count, peer_count=files,
-           unit="pieces", rounds=3, bar="40,000 in 5 s, target 2 s")
+    beside(
+        "evidence pieces",
+        ours,
+        "a file each, fsync'd",
+        peer,
+        count=count,
+        peer_count=files,
+        unit="pieces",
+        rounds=3,
+        bar="40,000 in 5 s, target 2 s",
+    )
 
 
 def test_reading_measurements(tmp_path: Path, beside: Beside) -> None:
@@ -80,9 +104,17 @@ def test_reading_measurements(tmp_path: Path, beside: Beside) -> None:
     with RunWriter.create(tmp_path / "run", {}, {}) as run:
         run.begin_block("a")
         for number in range(count):
-            run.measure(Measurement(
-                name="fio.read_clat_p99", value=Quantity.of(number, "us"), host="ini1",
-                phase="steady_state", taken_at=NOW, block="a", labels={"job": "kv-restore"}))
+            run.measure(
+                Measurement(
+                    name="fio.read_clat_p99",
+                    value=Quantity.of(number, "us"),
+                    host="ini1",
+                    phase="steady_state",
+                    taken_at=NOW,
+                    block="a",
+                    labels={"job": "kv-restore"},
+                )
+            )
         run.end_block("a")
 
     def ours() -> None:
@@ -92,8 +124,14 @@ def test_reading_measurements(tmp_path: Path, beside: Beside) -> None:
         with (run.path / "measurements.jsonl").open("rb") as file:
             assert len([json.loads(line) for line in file]) == count
 
-    beside("measurements read and checked", ours, "json.loads of the lines alone", peer,
-           count=count, unit="measurements")
+    beside(
+        "measurements read and checked",
+        ours,
+        "json.loads of the lines alone",
+        peer,
+        count=count,
+        unit="measurements",
+    )
 
 
 def test_verify(tmp_path: Path, beside: Beside) -> None:
@@ -101,7 +139,7 @@ def test_verify(tmp_path: Path, beside: Beside) -> None:
     with RunWriter.create(tmp_path / "run", {}, {}) as run:
         for number in range(VERIFIED_MB * 4):
             start = number % 1000
-            run.evidence(piece(number, data[start:start + 250_000]))
+            run.evidence(piece(number, data[start : start + 250_000]))
     seal(run.path)
     packs = sorted((run.path / "evidence").iterdir())
     megabytes = sum(pack.stat().st_size for pack in packs) / 1e6
@@ -112,5 +150,13 @@ def test_verify(tmp_path: Path, beside: Beside) -> None:
     def peer() -> None:
         subprocess.run(["sha256sum", *map(str, packs)], check=True, capture_output=True)
 
-    beside("verify", ours, "sha256sum of the same files", peer, count=megabytes, unit="MB",
-           rounds=3, bar="300 MB/s")
+    beside(
+        "verify",
+        ours,
+        "sha256sum of the same files",
+        peer,
+        count=megabytes,
+        unit="MB",
+        rounds=3,
+        bar="300 MB/s",
+    )

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kvgate.model.finding import GateResult, RunResult
+from kvgate.model.finding import Finding, GateResult, RunResult
 from kvgate.model.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -68,33 +68,28 @@ def _counts(gate: GateResult) -> str:
 
 
 def show_open(console: Console, result: RunResult) -> None:
-    """Print what did not pass: where, by how much, what next; a gate never begun in a line."""
+    """Print what did not pass: where, by how much, what next; criteria of one reason together."""
     for gate in result.gates:
-        if _never_begun(gate):
-            console.print(Text(f"{_MARK['not_run']} {gate.gate} was not begun", style="yellow"))
-            continue
-        for finding in gate.findings:
-            if finding.verdict is Verdict.PASS:
+        for (verdict, because), findings in _troubles(gate).items():
+            if verdict is Verdict.NOT_RUN and len(findings) == len(gate.findings):
+                console.print(Text(f"{_MARK['not_run']} {gate.gate} was not begun", style="yellow"))
                 continue
-            line = Text.assemble(
-                (f"{_MARK[finding.verdict]} {finding.criterion} ", VERDICT_STYLE[finding.verdict]),
-                plain(finding.because),
-            )
-            console.print(line)
-            if finding.hint:
-                console.print(
-                    Text(
-                        "    next: " + plain(finding.hint).replace("\n", "\n          "),
-                        style="dim",
-                    )
-                )
+            ids = ", ".join(finding.criterion for finding in findings)
+            mark = (f"{_MARK[verdict]} {ids} ", VERDICT_STYLE[verdict])
+            console.print(Text.assemble(mark, plain(because)))
+            hint = findings[0].hint if len(findings) == 1 else ""
+            if hint:
+                shown = plain(hint).replace("\n", "\n          ")
+                console.print(Text(f"    next: {shown}", style="dim"))
 
 
-def _never_begun(gate: GateResult) -> bool:
-    """Tell whether no test of the gate was run: one and the same reason everywhere."""
-    return len({(f.verdict, f.because) for f in gate.findings}) == 1 and all(
-        f.verdict is Verdict.NOT_RUN and not f.hosts for f in gate.findings
-    )
+def _troubles(gate: GateResult) -> dict[tuple[Verdict, str], list[Finding]]:
+    """Return what did not pass by verdict and reason, in the gate's order."""
+    found: dict[tuple[Verdict, str], list[Finding]] = {}
+    for finding in gate.findings:
+        if finding.verdict is not Verdict.PASS:
+            found.setdefault((finding.verdict, finding.because), []).append(finding)
+    return found
 
 
 def show_hosts(console: Console, reports: Sequence[HostReport]) -> None:

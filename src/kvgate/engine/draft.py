@@ -110,10 +110,15 @@ def _scope_out(
             if criterion.id in settled:
                 continue
             covered = coverage(criterion, inventory, expected)
-            reason = no_such_arm(criterion, base) or (
-                _silence(criterion, covered, silent) if covered
-                else reason_for(criterion, inventory, facts)
-            ) or no_limit(criterion, base)
+            reason = (
+                no_such_arm(criterion, base)
+                or (
+                    _silence(criterion, covered, silent)
+                    if covered
+                    else reason_for(criterion, inventory, facts)
+                )
+                or no_limit(criterion, base)
+            )
             if reason:
                 out.setdefault(reason, []).append(criterion.id)
     return out
@@ -132,7 +137,9 @@ def _silence(
         return ""
     problems = [
         silent[criterion.measure, item]
-        for items in covered.values() for item in items if (criterion.measure, item) in silent
+        for items in covered.values()
+        for item in items
+        if (criterion.measure, item) in silent
     ]
     return "; ".join(dict.fromkeys(problems))
 
@@ -171,7 +178,8 @@ def _declared(facts: Facts) -> Iterator[str]:
     told = facts.told
     cpu = {
         key.removeprefix("cpu."): int(value.number) if isinstance(value, Quantity) else value
-        for key, value in told.items() if key.startswith("cpu.")
+        for key, value in told.items()
+        if key.startswith("cpu.")
     }
     if cpu:
         yield f"      cpu: {_flow(cpu)}"
@@ -184,12 +192,19 @@ def _declared(facts: Facts) -> Iterator[str]:
         kind = max({f.id for f in facts.gpus}, key=[f.id for f in facts.gpus].count)
         count = sum(f.id == kind for f in facts.gpus)
         yield f"      gpus: {_flow({'count': count, 'id': kind})}"
-    yield from _section("disks", "by serial, else WWN, else name",
-                        (_disk(disk, facts.own_disks) for disk in facts.own_disks))
-    yield from _section("nics", "ports with a link; speed where they report one",
-                        (_nic(port) for port in facts.own_ports))
-    yield from _section("pcie", "devices with a link, as they run now",
-                        (_link(link) for link in facts.links))
+    yield from _section(
+        "disks",
+        "by serial, else WWN, else name",
+        (_disk(disk, facts.own_disks) for disk in facts.own_disks),
+    )
+    yield from _section(
+        "nics",
+        "ports with a link; speed where they report one",
+        (_nic(port) for port in facts.own_ports),
+    )
+    yield from _section(
+        "pcie", "devices with a link, as they run now", (_link(link) for link in facts.links)
+    )
 
 
 def _section(name: str, note: str, items: Iterable[dict[str, Any]]) -> Iterator[str]:
@@ -250,9 +265,7 @@ def _flow(value: Any) -> str:
 # the plan's text, and what to say
 
 
-def _plan_text(
-    base: Loaded[Plan], path: str, host: str, out: Mapping[str, Sequence[str]]
-) -> str:
+def _plan_text(base: Loaded[Plan], path: str, host: str, out: Mapping[str, Sequence[str]]) -> str:
     lines = [
         "# Drafted: the plan named as 'base', narrowed to what this machine can settle.",
         "# What stands under scope_out is listed in the report with its reason, and not judged.",
@@ -281,8 +294,12 @@ def _remarks(facts: Facts) -> Iterator[str]:
             yield f"{no_speed(port)}: declared without a speed"
     for link in facts.links:
         if not _steady(link):
-            yield (f"{link.address} runs at {link.speed_gts} GT/s of {link.speed_max_gts}, or is a "
-                   "GPU and slows down when idle: declared without a speed")
+            yield (
+                f"{link.address} runs at {link.speed_gts} GT/s of {link.speed_max_gts}, or is a "
+                "GPU and slows down when idle: declared without a speed"
+            )
         if link.width != link.width_max:
-            yield (f"{link.address} has x{link.width} and could have x{link.width_max}: declared "
-                   "as it runs")
+            yield (
+                f"{link.address} has x{link.width} and could have x{link.width_max}: declared "
+                "as it runs"
+            )

@@ -37,8 +37,7 @@ class Facts:
     def own_disks(self) -> tuple[block.BlockDevice, ...]:
         """Return the disks to declare: on a bus, not removable, with a size."""
         return tuple(
-            disk for disk in self.disks
-            if disk.attached and not disk.removable and disk.size_bytes
+            disk for disk in self.disks if disk.attached and not disk.removable and disk.size_bytes
         )
 
     @property
@@ -55,7 +54,8 @@ class Facts:
     def gpus(self) -> tuple[pci.Function, ...]:
         """Return the GPUs of makers whose cards serve models (AMD, NVIDIA)."""
         return tuple(
-            f for f in self.functions
+            f
+            for f in self.functions
             if f.kind in pci.DISPLAY and f.id.split(":")[0] in ("1002", "10de")
         )
 
@@ -75,7 +75,11 @@ def look(witness: Witness) -> Facts:
     ports = _first(_try(lambda: network.look(witness), remarks))
     functions = _first(_try(lambda: pci_probes.look(witness), remarks))
     return Facts(
-        told=told, disks=disks, ports=ports, functions=functions, tools=_tools(witness),
+        told=told,
+        disks=disks,
+        ports=ports,
+        functions=functions,
+        tools=_tools(witness),
         remarks=tuple(remarks),
     )
 
@@ -118,15 +122,23 @@ def about_scratch(witness: Witness, folder: str) -> Scratch:
         return Scratch((f"scratch: {err.message}",))
     remarks = []
     if not source.startswith("/dev/"):
-        remarks.append(f"scratch {folder} is on {kind} ({source}), not on a block device of its "
-                       "own: figures of fio and of the KV tier say nothing about a disk")
+        remarks.append(
+            f"scratch {folder} is on {kind} ({source}), not on a block device of its "
+            "own: figures of fio and of the KV tier say nothing about a disk"
+        )
     block_file = f"{folder.rstrip('/')}/.kvgate-direct"
     wrote = witness.ask(
         ["dd", "if=/dev/zero", f"of={block_file}", "bs=4096", "count=1", "oflag=direct"],
-        timeout_s=SHORT_S, env=PLAIN,
+        timeout_s=SHORT_S,
+        env=PLAIN,
     )
     witness.ask(["rm", "-f", block_file], timeout_s=SHORT_S)
-    no_direct = "" if wrote.result.ok else (
-        f"the scratch folder's file system ({kind}) refuses O_DIRECT: fio reads through the page "
-        "cache there")
+    no_direct = (
+        ""
+        if wrote.result.ok
+        else (
+            f"the scratch folder's file system ({kind}) refuses O_DIRECT: fio reads through the page "
+            "cache there"
+        )
+    )
     return Scratch((*remarks, *([no_direct] if no_direct else [])), no_direct)

@@ -97,8 +97,10 @@ def _pcie_speed(facts: Facts) -> str:
 
 
 def _gpu(facts: Facts) -> str:
-    return (f"no GPU is there: none of {len(facts.functions)} PCI devices is a display or "
-            "accelerator of AMD or NVIDIA")
+    return (
+        f"no GPU is there: none of {len(facts.functions)} PCI devices is a display or "
+        "accelerator of AMD or NVIDIA"
+    )
 
 
 def _untold(what: str) -> Callable[[Facts], str]:

@@ -129,7 +129,8 @@ class HostReport:
         red_hat = bool({"rhel", "fedora", "centos"} & set(self.facts.like))
         return tuple(
             (tool.name, PACKAGES[tool.name][red_hat] if tool.name in PACKAGES else "")
-            for tool in self.facts.tools if not tool.path
+            for tool in self.facts.tools
+            if not tool.path
         )
 
     def problem(self) -> str:
@@ -143,7 +144,8 @@ class HostReport:
             return self.name, ", ".join(self.roles), "not reached", "", "", "", ""
         refused = "; sudo is declared and refused" if facts.sudo == "refused" else ""
         clock = (
-            "unknown" if facts.clock_offset_ms is None
+            "unknown"
+            if facts.clock_offset_ms is None
             else f"{facts.clock_offset_ms:+.1f} ms (± {facts.clock_uncertainty_ms:.1f})"
         )
         return (
@@ -155,10 +157,13 @@ class HostReport:
             "\n".join(
                 f"{tool.path}: {tool.version}"
                 + (" (not in the PATH: declare it under tools)" if tool.found == "sbin" else "")
-                for tool in facts.tools if tool.path
+                for tool in facts.tools
+                if tool.path
             ),
-            "\n".join(f"{name} (package {package})" if package else f"{name} (declared path)"
-                      for name, package in self.missing),
+            "\n".join(
+                f"{name} (package {package})" if package else f"{name} (declared path)"
+                for name, package in self.missing
+            ),
         )
 
 
@@ -216,9 +221,13 @@ def read_answer(host: Host, result: CommandResult) -> Facts:
         raise _unknown(host, "no kernel release")
     offset, uncertainty = _clock(host, texts["begun"], texts["ended"], result)
     return Facts(
-        os=texts["os"] or "unknown system", like=tuple(texts["like"].split()),
-        kernel=texts["kernel"], sudo=sudo, tools=tools,
-        clock_offset_ms=offset, clock_uncertainty_ms=uncertainty,
+        os=texts["os"] or "unknown system",
+        like=tuple(texts["like"].split()),
+        kernel=texts["kernel"],
+        sudo=sudo,
+        tools=tools,
+        clock_offset_ms=offset,
+        clock_uncertainty_ms=uncertainty,
     )
 
 

@@ -42,7 +42,8 @@ class Probe:
         items = host.items(self.items) if self.items else ("",)
         return tuple(
             Reading(name=name, value=None, item=item, problem=because)
-            for item in items for name in self.measures
+            for item in items
+            for name in self.measures
         )
 
 

@@ -54,6 +54,7 @@ def _ms(seconds: decimal.Decimal) -> Quantity:
 
 
 PROBES: tuple[Probe, ...] = (
-    Probe(name="clock", measures=("clock.offset", "clock.uncertainty"), ask=ask_clock,
-          tools=("date",)),
+    Probe(
+        name="clock", measures=("clock.offset", "clock.uncertainty"), ask=ask_clock, tools=("date",)
+    ),
 )

@@ -15,17 +15,33 @@ from kvgate.witness import Answer, Testimony, Witness
 
 DISK_MEASURES = ("disk.present", "disk.model", "disk.size")
 SMART_MEASURES = (
-    "nvme.critical_warning", "nvme.media_errors", "nvme.percentage_used", "nvme.available_spare",
-    "nvme.spare_threshold", "nvme.power_on_hours", "nvme.data_written", "nvme.unsafe_shutdowns",
-    "nvme.error_log_entries", "nvme.temperature",
+    "nvme.critical_warning",
+    "nvme.media_errors",
+    "nvme.percentage_used",
+    "nvme.available_spare",
+    "nvme.spare_threshold",
+    "nvme.power_on_hours",
+    "nvme.data_written",
+    "nvme.unsafe_shutdowns",
+    "nvme.error_log_entries",
+    "nvme.temperature",
 )
 
 
 def look(witness: Witness) -> tuple[tuple[BlockDevice, ...], Testimony]:
     """Return the block devices that sysfs shows, and what was asked."""
     asked = read_class(
-        witness, "/sys/block", "*/size", "*/hidden", "*/removable", "*/serial", "*/wwid",
-        "*/device/serial", "*/device/wwid", "*/device/model", "*/device/modalias",
+        witness,
+        "/sys/block",
+        "*/size",
+        "*/hidden",
+        "*/removable",
+        "*/serial",
+        "*/wwid",
+        "*/device/serial",
+        "*/device/wwid",
+        "*/device/model",
+        "*/device/modalias",
         "*/device/vpd_pg80",
     )
     return block.from_sysfs(asked.stdout), asked
@@ -35,7 +51,8 @@ def by_lsblk(witness: Witness) -> tuple[tuple[BlockDevice, ...], Testimony]:
     """Return the block devices that lsblk shows; it knows the serials that udev has read."""
     asked = witness.ask(
         ["lsblk", "-J", "-b", "-d", "-o", "NAME,TYPE,SIZE,SERIAL,WWN,MODEL"],
-        timeout_s=SHORT_S, env=PLAIN,
+        timeout_s=SHORT_S,
+        env=PLAIN,
     )
     return block.from_lsblk(asked.stdout), asked
 
@@ -49,7 +66,8 @@ def matching(disk: Disk, devices: Iterable[BlockDevice]) -> tuple[BlockDevice, .
     if not (disk.serial or disk.wwn):
         return tuple(device for device in devices if device.name == disk.name)
     found = [
-        device for device in devices
+        device
+        for device in devices
         if (not disk.serial or device.serial == disk.serial)
         and (not disk.wwn or _wwn(device.wwn) == _wwn(disk.wwn))
     ]
@@ -140,8 +158,11 @@ def _health(disk: Disk, told: Testimony) -> list[Reading]:
 
 
 def _values(log: smart.SmartLog) -> dict[str, Quantity | None]:
-    written = None if log.data_units_written is None else (
-        shifted(log.data_units_written * smart.DATA_UNIT_BYTES, 12, "TB"))
+    written = (
+        None
+        if log.data_units_written is None
+        else (shifted(log.data_units_written * smart.DATA_UNIT_BYTES, 12, "TB"))
+    )
     return {
         "nvme.critical_warning": Quantity.of(log.critical_warning, ""),
         "nvme.media_errors": Quantity.of(log.media_errors, ""),
@@ -153,7 +174,8 @@ def _values(log: smart.SmartLog) -> dict[str, Quantity | None]:
         "nvme.unsafe_shutdowns": _count(log.unsafe_shutdowns),
         "nvme.error_log_entries": _count(log.error_log_entries),
         "nvme.temperature": (
-            None if log.temperature_c is None else Quantity.of(log.temperature_c, "degC")),
+            None if log.temperature_c is None else Quantity.of(log.temperature_c, "degC")
+        ),
     }
 
 
@@ -167,8 +189,10 @@ def _refusal(told: Testimony) -> str:
     if told.result.exit_status == 127:
         return "'nvme' is not there: install the package 'nvme-cli', or set its path under tools"
     if b"ermission denied" in complaint or b"a password is required" in complaint:
-        return ("reading the SMART log is not permitted: log in as root, or allow "
-                "'sudo -n nvme' and set 'sudo: passwordless' for this host")
+        return (
+            "reading the SMART log is not permitted: log in as root, or allow "
+            "'sudo -n nvme' and set 'sudo: passwordless' for this host"
+        )
     return told.result.describe()
 
 

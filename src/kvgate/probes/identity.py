@@ -33,10 +33,14 @@ def ask_identity(witness: Witness) -> Answer:
     return answer(
         [
             reading("host.machine_id", machine, f"{MACHINE_ID} is absent or not initialised"),
-            reading("host.serial", product,
-                    f"{PRODUCT_SERIAL} is absent, not readable (root only), or a placeholder"),
+            reading(
+                "host.serial",
+                product,
+                f"{PRODUCT_SERIAL} is absent, not readable (root only), or a placeholder",
+            ),
         ],
-        asked, asked_too,
+        asked,
+        asked_too,
     )
 
 
@@ -54,7 +58,8 @@ def identity(witness: Witness) -> tuple[str, ...]:
     known = {disk.id for disk in witness.host.declared.disks if disk.serial or disk.wwn}
     if known:
         found += [
-            f"disk:{told.item}" for told in drives.ask_disks(witness).readings
+            f"disk:{told.item}"
+            for told in drives.ask_disks(witness).readings
             if told.name == "disk.present" and told.value is True and told.item in known
         ]
     return tuple(sorted(found))

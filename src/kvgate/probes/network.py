@@ -16,7 +16,12 @@ MEASURES = ("nic.present", "nic.mac", "nic.speed", "nic.carrier")
 def look(witness: Witness) -> tuple[tuple[net.Port, ...], Testimony]:
     """Return the network ports that sysfs shows, and what was asked."""
     asked = read_class(
-        witness, "/sys/class/net", "*/address", "*/speed", "*/carrier", "*/operstate",
+        witness,
+        "/sys/class/net",
+        "*/address",
+        "*/speed",
+        "*/carrier",
+        "*/operstate",
         "*/device/modalias",
     )
     return net.ports(asked.stdout), asked
@@ -42,7 +47,8 @@ def _told(nic: Nic, port: net.Port | None) -> Iterator[Reading]:
     yield reading("nic.mac", port.mac, f"{port.name} has no address", item=nic.name)
     yield reading("nic.speed", speed, no_speed(port), item=nic.name)
     yield reading(
-        "nic.carrier", port.carrier,
+        "nic.carrier",
+        port.carrier,
         f"{port.name} is administratively down ({port.operstate}): `ip link set {port.name} up`",
         item=nic.name,
     )
@@ -51,11 +57,10 @@ def _told(nic: Nic, port: net.Port | None) -> Iterator[Reading]:
 def no_speed(port: net.Port) -> str:
     """Return the sentence for a port without a speed: what it reports instead, and its state."""
     told = "no speed" if port.speed_as_told is None else f"{port.speed_as_told} for its speed"
-    state = {True: "it has a link, so it is virtual", False: "it has no link",
-             None: "it is down"}[port.carrier]
+    state = {True: "it has a link, so it is virtual", False: "it has no link", None: "it is down"}[
+        port.carrier
+    ]
     return f"{port.name} reports {told.replace('-', '−')} ({state})"
 
 
-PROBES: tuple[Probe, ...] = (
-    Probe(name="ports", measures=MEASURES, ask=ask_ports, items="nic"),
-)
+PROBES: tuple[Probe, ...] = (Probe(name="ports", measures=MEASURES, ask=ask_ports, items="nic"),)

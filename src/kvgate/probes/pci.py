@@ -12,15 +12,27 @@ from kvgate.spec.inventory import PcieLink
 from kvgate.witness import Answer, Testimony, Witness
 
 MEASURES = (
-    "pcie.present", "pcie.id", "pcie.speed", "pcie.width", "pcie.speed_max", "pcie.width_max",
+    "pcie.present",
+    "pcie.id",
+    "pcie.speed",
+    "pcie.width",
+    "pcie.speed_max",
+    "pcie.width_max",
 )
 
 
 def look(witness: Witness) -> tuple[tuple[pci.Function, ...], Testimony]:
     """Return the PCI functions that sysfs shows, and what was asked."""
     asked = read_class(
-        witness, "/sys/bus/pci/devices", "*/vendor", "*/device", "*/class",
-        "*/current_link_speed", "*/current_link_width", "*/max_link_speed", "*/max_link_width",
+        witness,
+        "/sys/bus/pci/devices",
+        "*/vendor",
+        "*/device",
+        "*/class",
+        "*/current_link_speed",
+        "*/current_link_width",
+        "*/max_link_speed",
+        "*/max_link_width",
     )
     return pci.functions(asked.stdout), asked
 
@@ -30,7 +42,8 @@ def ask_links(witness: Witness) -> Answer:
     functions, asked = look(witness)
     by_address = {function.address: function for function in functions}
     found = [
-        each for link in witness.host.declared.pcie
+        each
+        for link in witness.host.declared.pcie
         for each in _told(link, by_address.get(link.address))
     ]
     return answer(found, asked)
@@ -44,8 +57,10 @@ def _told(link: PcieLink, function: pci.Function | None) -> Iterator[Reading]:
             yield reading(measure, None, f"there is no PCI device {at}", item=at)
         return
     yield reading("pcie.id", function.id, item=at)
-    for measure, speed in (("pcie.speed", function.speed_gts),
-                           ("pcie.speed_max", function.speed_max_gts)):
+    for measure, speed in (
+        ("pcie.speed", function.speed_gts),
+        ("pcie.speed_max", function.speed_max_gts),
+    ):
         value = None if speed is None else Quantity.of(speed, "GT/s")
         yield reading(measure, value, f"{at} reports no link speed", item=at)
     for measure, width in (("pcie.width", function.width), ("pcie.width_max", function.width_max)):

@@ -17,8 +17,11 @@ def ask_distribution(witness: Witness) -> Answer:
     return answer(
         [
             reading("os.id", found["ID"]),
-            reading("os.version", found.get("VERSION_ID") or None,
-                    "os-release has no VERSION_ID: a rolling distribution"),
+            reading(
+                "os.version",
+                found.get("VERSION_ID") or None,
+                "os-release has no VERSION_ID: a rolling distribution",
+            ),
         ],
         asked,
     )
@@ -64,8 +67,12 @@ SOFTWARE: tuple[Probe, ...] = (
     Probe(name="kernel", measures=("kernel.release",), ask=ask_kernel, tools=("uname",)),
 )
 HARDWARE: tuple[Probe, ...] = (
-    Probe(name="processors", measures=("cpu.model", "cpu.sockets", "cpu.threads"),
-          ask=ask_processors, tools=("lscpu",)),
+    Probe(
+        name="processors",
+        measures=("cpu.model", "cpu.sockets", "cpu.threads"),
+        ask=ask_processors,
+        tools=("lscpu",),
+    ),
     Probe(name="memory", measures=("memory.size",), ask=ask_memory),
     Probe(name="numa", measures=("numa.nodes",), ask=ask_nodes),
 )

@@ -44,7 +44,11 @@ TOOLS: tuple[Tool, ...] = (
 )
 
 PROBES: tuple[Probe, ...] = tuple(
-    Probe(name=f"tool {tool.name}", measures=(f"tool.{tool.name}.version",), ask=tool.ask,
-          tools=(tool.name,))
+    Probe(
+        name=f"tool {tool.name}",
+        measures=(f"tool.{tool.name}.version",),
+        ask=tool.ask,
+        tools=(tool.name,),
+    )
     for tool in TOOLS
 )

@@ -22,7 +22,12 @@ class Bound:
 
 
 def draw(
-    name: str, title: str, data: Grouped, bounds: dict[str, Bound], *, what: str,
+    name: str,
+    title: str,
+    data: Grouped,
+    bounds: dict[str, Bound],
+    *,
+    what: str,
 ) -> Chart:
     """Return the bar chart of `data`, whose groups are (job,) or (job, host).
 
@@ -33,7 +38,8 @@ def draw(
     board = svg.Drawing(name, _WIDTH, height, title=title, description=_told(data, groups))
     scale = svg.from_zero(
         [data.scaled(value) for group in groups for _, value in group.rounds],
-        _LEFT, _WIDTH - _RIGHT,
+        _LEFT,
+        _WIDTH - _RIGHT,
     )
     bottom = _TOP + _ROW * len(groups)
     for tick in scale.ticks(4):
@@ -44,18 +50,29 @@ def draw(
         _bar(board, scale, data, group, _TOP + _ROW * row, bounds.get(group.key[0]))
     board.line(_LEFT, _TOP, _LEFT, bottom, "axis")
     return Chart(
-        name, title, _note(data, what), board.markup(),
-        columns=("Job", "Median", "Rounds", "Limit"), rows=tuple(
-            (" on ".join(group.key), data.shown(group.median),
-             ", ".join(data.shown(value) for _, value in group.rounds),
-             bounds[group.key[0]].text if group.key[0] in bounds else "none")
+        name,
+        title,
+        _note(data, what),
+        board.markup(),
+        columns=("Job", "Median", "Rounds", "Limit"),
+        rows=tuple(
+            (
+                " on ".join(group.key),
+                data.shown(group.median),
+                ", ".join(data.shown(value) for _, value in group.rounds),
+                bounds[group.key[0]].text if group.key[0] in bounds else "none",
+            )
             for group in data.groups
         ),
     )
 
 
 def _bar(
-    board: svg.Drawing, scale: svg.Scale, data: Grouped, group: Group, y: float,
+    board: svg.Drawing,
+    scale: svg.Scale,
+    data: Grouped,
+    group: Group,
+    y: float,
     bound: Bound | None,
 ) -> None:
     label, *host = group.key
@@ -69,8 +86,14 @@ def _bar(
     spread = 4.5 if len(group.rounds) > 1 else 0.0
     for number, (round_, value) in enumerate(group.rounds):
         offset = spread * (2 * (number % 2) - 1)
-        board.point(scale(data.scaled(value)), middle + offset, "circle", "dot",
-                    f"{label}, round {round_ or '?'}: {data.shown(value)}", 2.8)
+        board.point(
+            scale(data.scaled(value)),
+            middle + offset,
+            "circle",
+            "dot",
+            f"{label}, round {round_ or '?'}: {data.shown(value)}",
+            2.8,
+        )
     furthest = max([end, *(scale(data.scaled(value)) for _, value in group.rounds)])
     drawn = bound is not None and data.scaled(float(bound.limit.base)) <= scale.high
     if bound is not None and drawn:  # one beyond the axis is told below the label only

@@ -32,8 +32,9 @@ def _fio(gate: str, sources: Sources) -> Iterator[Chart]:
     several = len({each.host for each in sources.measurements if each.name.startswith("fio.")}) > 1
     for measure, title in _FIO:
         name = _name(gate, measure)
-        data = grouped(_in_gate(gate, sources), measure,
-                       *(("job", "host") if several else ("job",)))
+        data = grouped(
+            _in_gate(gate, sources), measure, *(("job", "host") if several else ("job",))
+        )
         if not data.groups:
             yield _none(name, title, measure, data.missing)
             continue
@@ -53,8 +54,7 @@ def _kv(gate: str, sources: Sources) -> Iterator[Chart]:
 
 
 def _soak(gate: str, sources: Sources) -> Iterator[Chart]:
-    yield soak.chart(gate, sources) or _none(f"{gate.lower()}-soak", "Soak over time",
-                                             "soak.*", 0)
+    yield soak.chart(gate, sources) or _none(f"{gate.lower()}-soak", "Soak over time", "soak.*", 0)
 
 
 def _in_gate(gate: str, sources: Sources) -> Iterator[Measurement]:
@@ -67,8 +67,11 @@ def _in_gate(gate: str, sources: Sources) -> Iterator[Measurement]:
 
 
 def _none(name: str, title: str, measure: str, missing: int) -> Chart:
-    why = (f"{missing} measurement{'s' if missing != 1 else ''} of {measure} without a value"
-           if missing else f"no measurement of {measure} in this run")
+    why = (
+        f"{missing} measurement{'s' if missing != 1 else ''} of {measure} without a value"
+        if missing
+        else f"no measurement of {measure} in this run"
+    )
     return Chart(name, title, f"Nothing to draw: {why}.", None)
 
 

@@ -14,10 +14,19 @@ from kvgate.report.views import Mark, Page
 
 FORMAT = "kvgate-report/1"
 
-_FOR_THE_EYE = frozenset({
-    "footer_css", "anchor", "has_items", "hosts_open", "hosts_told", "svg", "wide", "own_share",
-    "child_share",
-})
+_FOR_THE_EYE = frozenset(
+    {
+        "footer_css",
+        "anchor",
+        "has_items",
+        "hosts_open",
+        "hosts_told",
+        "svg",
+        "wide",
+        "own_share",
+        "child_share",
+    }
+)
 
 
 def render(page: Page) -> bytes:
@@ -34,8 +43,11 @@ def _plain(view: Any) -> Any:
     if isinstance(view, enum.Enum | Markup):
         return str(view)
     if dataclasses.is_dataclass(view):
-        return {field.name: _plain(getattr(view, field.name))
-                for field in dataclasses.fields(view) if field.name not in _FOR_THE_EYE}
+        return {
+            field.name: _plain(getattr(view, field.name))
+            for field in dataclasses.fields(view)
+            if field.name not in _FOR_THE_EYE
+        }
     if isinstance(view, tuple):
         return [_plain(each) for each in view]
     return view

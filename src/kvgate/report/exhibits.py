@@ -55,23 +55,49 @@ class Exhibits:
         stdout, stdout_cut = excerpt(piece.stdout, lines=_STDOUT_LINES)
         stderr, stderr_cut = excerpt(piece.stderr, lines=_STDERR_LINES)
         return self._made(
-            ref, host=piece.host, command=shlex.join(piece.command), ended=_ended(piece),
-            when=show.clock(piece.started_at), notes=piece.notes,
-            stdout=stdout, stdout_note=_length("stdout", piece.stdout, stdout_cut),
-            stderr=stderr, stderr_note=_length("stderr", piece.stderr, stderr_cut),
+            ref,
+            host=piece.host,
+            command=shlex.join(piece.command),
+            ended=_ended(piece),
+            when=show.clock(piece.started_at),
+            notes=piece.notes,
+            stdout=stdout,
+            stdout_note=_length("stdout", piece.stdout, stdout_cut),
+            stderr=stderr,
+            stderr_note=_length("stderr", piece.stderr, stderr_cut),
         )
 
     def _made(
-        self, ref: EvidenceRef, *, host: str = "", command: str = "", ended: str = "",
-        when: str = "", notes: tuple[str, ...] = (), stdout: tuple[str, ...] = (),
-        stdout_note: str = "", stderr: tuple[str, ...] = (), stderr_note: str = "",
+        self,
+        ref: EvidenceRef,
+        *,
+        host: str = "",
+        command: str = "",
+        ended: str = "",
+        when: str = "",
+        notes: tuple[str, ...] = (),
+        stdout: tuple[str, ...] = (),
+        stdout_note: str = "",
+        stderr: tuple[str, ...] = (),
+        stderr_note: str = "",
         unreadable: str = "",
     ) -> EvidenceView:
         return EvidenceView(
-            sha256=ref, short=ref[:SHORT], anchor=anchor(ref), host=host, command=command,
-            ended=ended, when=when, notes=notes, stdout=stdout, stdout_note=stdout_note,
-            stderr=stderr, stderr_note=stderr_note, cited_by=tuple(self.cited[ref]),
-            disputed=ref in self.disputed, unreadable=unreadable,
+            sha256=ref,
+            short=ref[:SHORT],
+            anchor=anchor(ref),
+            host=host,
+            command=command,
+            ended=ended,
+            when=when,
+            notes=notes,
+            stdout=stdout,
+            stdout_note=stdout_note,
+            stderr=stderr,
+            stderr_note=stderr_note,
+            cited_by=tuple(self.cited[ref]),
+            disputed=ref in self.disputed,
+            unreadable=unreadable,
         )
 
 

@@ -58,22 +58,30 @@ def criterion_view(finding: Finding, sources: Sources) -> CriterionView:
     near = show.quantities_in(finding.limit)
     several = len(finding.hosts) > 1
     rows = tuple(_host_row(host, near) for host in _worst_first(finding.hosts)) if several else ()
-    cited = tuple(dict.fromkeys(
-        (*finding.evidence, *(ref for host in finding.hosts for ref in host.evidence))
-    ))
+    cited = tuple(
+        dict.fromkeys(
+            (*finding.evidence, *(ref for host in finding.hosts for ref in host.evidence))
+        )
+    )
     linked = exhibits.links(finding.evidence or cited)
     claim = criterion.claim if criterion else None
     return CriterionView(
         id=finding.criterion,
         text=criterion.text if criterion else UNKNOWN,
-        mark=MARKS[finding.verdict], marginal=finding.marginal,
-        limit=finding.limit, claim=f"{claim.value} ({claim.by})" if claim else "",
+        mark=MARKS[finding.verdict],
+        marginal=finding.marginal,
+        limit=finding.limit,
+        claim=f"{claim.value} ({claim.by})" if claim else "",
         measured=show.text(finding.measured, near=near),
-        because=readable(finding.because, finding), hint=tuple(finding.hint.splitlines()),
+        because=readable(finding.because, finding),
+        hint=tuple(finding.hint.splitlines()),
         facts=tuple(_facts(finding, sources)),
-        hosts=rows, hosts_told=_hosts_told(finding), has_items=any(row.item for row in rows),
+        hosts=rows,
+        hosts_told=_hosts_told(finding),
+        has_items=any(row.item for row in rows),
         hosts_open=len(rows) <= _FOLDED_BEYOND or finding.verdict is not Verdict.PASS,
-        evidence=linked, more_evidence=len(cited) - len(linked),
+        evidence=linked,
+        more_evidence=len(cited) - len(linked),
     )
 
 
@@ -84,8 +92,11 @@ def _facts(finding: Finding, sources: Sources) -> Iterator[Fact]:
     where = "".join(f", {key} {value}" for key, value in criterion.where.items())
     each = f", each {criterion.each}" if criterion.each else ""
     yield Fact("Measure", criterion.measure + where, Look.CODE)
-    yield Fact("Over", f"{criterion.hosts} hosts, {criterion.scope}{each}; "
-                       f"phase {criterion.phase.replace('_', ' ')}")
+    yield Fact(
+        "Over",
+        f"{criterion.hosts} hosts, {criterion.scope}{each}; "
+        f"phase {criterion.phase.replace('_', ' ')}",
+    )
     if criterion.deployment:
         yield Fact("Deployment", criterion.deployment)
     if criterion.statistic:
@@ -95,15 +106,21 @@ def _facts(finding: Finding, sources: Sources) -> Iterator[Fact]:
 
 def _worst_first(hosts: Iterable[HostFinding]) -> list[HostFinding]:
     order = list(Verdict)
-    return sorted(hosts, key=lambda each: (-order.index(each.verdict), not each.marginal,
-                                           each.host, each.item))
+    return sorted(
+        hosts,
+        key=lambda each: (-order.index(each.verdict), not each.marginal, each.host, each.item),
+    )
 
 
 def _host_row(host: HostFinding, near: tuple[Quantity, ...]) -> HostRow:
     return HostRow(
-        host=host_name(host.host), item=host.item, mark=MARKS[host.verdict],
-        marginal=host.marginal, measured=show.text(host.measured, near=near),
-        because=host.because, evidence=exhibits.links(host.evidence),
+        host=host_name(host.host),
+        item=host.item,
+        mark=MARKS[host.verdict],
+        marginal=host.marginal,
+        measured=show.text(host.measured, near=near),
+        because=host.because,
+        evidence=exhibits.links(host.evidence),
     )
 
 
@@ -134,7 +151,8 @@ def not_run(sources: Sources) -> tuple[LeftOut, ...]:
     """Return what was not run, then what was scoped out, over all gates."""
     missing = [
         LeftOut(each.criterion, _text(each.criterion, sources), MARKS[each.verdict], each.because)
-        for gate in sources.result.gates for each in gate.findings
+        for gate in sources.result.gates
+        for each in gate.findings
         if each.verdict is Verdict.NOT_RUN
     ]
     scoped = [row for gate in sources.result.gates for row in left_out(gate.scoped_out, sources)]
@@ -166,9 +184,15 @@ def _together(gate: str, found: list[Finding]) -> Trouble:
     hosts = {host.host for finding in found for host in finding.hosts}
     ids = [finding.criterion for finding in found]
     return Trouble(
-        gate=gate, criterion="", text=f"{len(found)} criteria: {', '.join(ids)}",
-        mark=MARKS[found[0].verdict], host=host_name(hosts.pop()) if len(hosts) == 1 else "",
-        item="", measured=Shown(""), limit="", because=found[0].because,
+        gate=gate,
+        criterion="",
+        text=f"{len(found)} criteria: {', '.join(ids)}",
+        mark=MARKS[found[0].verdict],
+        host=host_name(hosts.pop()) if len(hosts) == 1 else "",
+        item="",
+        measured=Shown(""),
+        limit="",
+        because=found[0].because,
         hint=f"see what ended it under Deviations and events, and what each advises at {gate}",
     )
 
@@ -177,7 +201,9 @@ def close_calls(sources: Sources) -> tuple[Trouble, ...]:
     """Return what passed close to its limit."""
     return tuple(
         _row(gate.gate, finding, sources, "", "", finding.measured, finding.because)
-        for gate in sources.result.gates for finding in gate.findings if finding.marginal
+        for gate in sources.result.gates
+        for finding in gate.findings
+        if finding.marginal
     )
 
 
@@ -198,10 +224,16 @@ def _row(
     gate: str, finding: Finding, sources: Sources, host: str, item: str, measured: str, because: str
 ) -> Trouble:
     return Trouble(
-        gate=gate, criterion=finding.criterion, text=_text(finding.criterion, sources),
-        mark=MARKS[finding.verdict], host=host, item=item,
+        gate=gate,
+        criterion=finding.criterion,
+        text=_text(finding.criterion, sources),
+        mark=MARKS[finding.verdict],
+        host=host,
+        item=item,
         measured=show.text(measured, near=show.quantities_in(finding.limit)),
-        limit=finding.limit, because=readable(because, finding), hint=_first_line(finding),
+        limit=finding.limit,
+        because=readable(because, finding),
+        hint=_first_line(finding),
     )
 
 
@@ -215,7 +247,14 @@ def _gates_without_findings(sources: Sources) -> Iterator[Trouble]:
         if gate.verdict is not Verdict.PASS and not gate.findings:
             spec = sources.gate(gate.gate)
             yield Trouble(
-                gate=gate.gate, criterion="", text=spec.title if spec else "",
-                mark=MARKS[gate.verdict], host="", item="", measured=Shown(""), limit="",
-                because=gate.because, hint="",
+                gate=gate.gate,
+                criterion="",
+                text=spec.title if spec else "",
+                mark=MARKS[gate.verdict],
+                host="",
+                item="",
+                measured=Shown(""),
+                limit="",
+                because=gate.because,
+                hint="",
             )

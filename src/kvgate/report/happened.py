@@ -10,16 +10,37 @@ from kvgate.report.sources import JournalEvent, Sources
 from kvgate.report.text import sentence
 from kvgate.report.views import Deviation
 
-_ORDINARY = frozenset((
-    "manifest", "run_begin", "run_end", "gate_begin", "gate_end", "gate_judged", "identity",
-    "step_begin", "step_end", "child_begin", "child_end", "attempt", "block_begin", "block_end",
-    "measurements_synced", "fault_begin", "fault_proven", "fault_repaired",
-))
+_ORDINARY = frozenset(
+    (
+        "manifest",
+        "run_begin",
+        "run_end",
+        "gate_begin",
+        "gate_end",
+        "gate_judged",
+        "identity",
+        "step_begin",
+        "step_end",
+        "child_begin",
+        "child_end",
+        "attempt",
+        "block_begin",
+        "block_end",
+        "measurements_synced",
+        "fault_begin",
+        "fault_proven",
+        "fault_repaired",
+    )
+)
 """Kinds that every run has. What is not among them is listed, known to us or not."""
 
 _NAMES = {
-    "gate_refused": "Gate refused", "forced": "Gate forced", "interrupted": "Interrupted",
-    "resumed": "Resumed", "block_discarded": "Measurements discarded", "note": "Note",
+    "gate_refused": "Gate refused",
+    "forced": "Gate forced",
+    "interrupted": "Interrupted",
+    "resumed": "Resumed",
+    "block_discarded": "Measurements discarded",
+    "note": "Note",
 }
 
 
@@ -67,11 +88,13 @@ def _faults(events: tuple[JournalEvent, ...]) -> Iterator[Deviation]:
     for event, seen in begun:
         what = f"{event.fields.get('fault')} on {event.fields.get('host')}"
         if "fault_proven" not in seen:
-            yield Deviation(show.clock(event.utc), "Fault not proven",
-                            f"{what}: nothing shows that it happened")
+            yield Deviation(
+                show.clock(event.utc), "Fault not proven", f"{what}: nothing shows that it happened"
+            )
         if "fault_repaired" not in seen:
-            yield Deviation(show.clock(event.utc), "Fault not repaired",
-                            f"{what}: its repair was not proven")
+            yield Deviation(
+                show.clock(event.utc), "Fault not repaired", f"{what}: its repair was not proven"
+            )
 
 
 def _unfinished(sources: Sources) -> Iterator[Deviation]:
@@ -87,9 +110,15 @@ def _unfinished(sources: Sources) -> Iterator[Deviation]:
         elif event.kind in ("gate_end", "resumed"):
             open_gate = ""
     if open_gate:
-        yield Deviation(show.clock(last.utc), "Gate not ended",
-                        f"{open_gate} was begun and the journal does not say that it ended")
+        yield Deviation(
+            show.clock(last.utc),
+            "Gate not ended",
+            f"{open_gate} was begun and the journal does not say that it ended",
+        )
     if not any(event.kind == "run_end" for event in sources.events):
-        yield Deviation(show.clock(last.utc), "Run not ended",
-                        "The journal has no run_end: the run was still going on when this report "
-                        "was made, or it was ended from outside.")
+        yield Deviation(
+            show.clock(last.utc),
+            "Run not ended",
+            "The journal has no run_end: the run was still going on when this report "
+            "was made, or it was ended from outside.",
+        )

@@ -13,9 +13,15 @@ from kvgate.report.views import Fact, FactRow, HostView, Look
 from kvgate.spec.inventory import Host
 
 _KEY_FACTS = (
-    ("os.pretty_name", "System"), ("os.id", "System"), ("os.version", "Version"),
-    ("kernel.release", "Kernel"), ("cpu.model", "CPU"), ("cpu.threads", "Threads"),
-    ("memory.size", "Memory"), ("numa.nodes", "NUMA nodes"), ("gpu.count", "GPUs"),
+    ("os.pretty_name", "System"),
+    ("os.id", "System"),
+    ("os.version", "Version"),
+    ("kernel.release", "Kernel"),
+    ("cpu.model", "CPU"),
+    ("cpu.threads", "Threads"),
+    ("memory.size", "Memory"),
+    ("numa.nodes", "NUMA nodes"),
+    ("gpu.count", "GPUs"),
     ("clock.offset", "Clock offset"),
 )
 """Measures that stand at the top of a host, where it has them; all others follow in its table."""
@@ -40,7 +46,8 @@ def _identities(sources: Sources) -> dict[str, dict[str, Any]]:
     """Return the last `identity` event of every host."""
     return {
         str(event.fields.get("host")): dict(event.fields)
-        for event in sources.events if event.kind == "identity"
+        for event in sources.events
+        if event.kind == "identity"
     }
 
 
@@ -52,8 +59,11 @@ def _view(host: Host, facts: list[Measurement], identity: dict[str, Any]) -> Hos
         if (each := latest.get((name, ""))) is not None and (shown := _shown(each)).text
     )
     return HostView(
-        name=host.name, roles=", ".join(host.roles), way=_way(host),
-        serials=tuple(_serials(identity)), key_facts=top,
+        name=host.name,
+        roles=", ".join(host.roles),
+        way=_way(host),
+        serials=tuple(_serials(identity)),
+        key_facts=top,
         facts=tuple(
             FactRow(name, item, _shown(each)) for (name, item), each in sorted(latest.items())
         ),

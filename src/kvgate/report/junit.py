@@ -12,8 +12,12 @@ from xml.etree import ElementTree as ET
 from kvgate.report.text import visible
 from kvgate.report.views import CriterionView, GateView, Mark, Page
 
-_OUTCOMES = {"fail": "failure", "inconclusive": "error", "not_run": "skipped",
-             "scoped_out": "skipped"}
+_OUTCOMES = {
+    "fail": "failure",
+    "inconclusive": "error",
+    "not_run": "skipped",
+    "scoped_out": "skipped",
+}
 
 
 def render(page: Page) -> bytes:
@@ -29,26 +33,43 @@ def render(page: Page) -> bytes:
 
 def _suite(root: ET.Element, gate: GateView, page: Page) -> Counter[str]:
     suite = ET.SubElement(root, "testsuite", name=_legal(f"{gate.id} {gate.title}"), id=gate.id)
-    told = {"run": page.run, "verdict": gate.mark.key, "disposition": gate.disposition,
-            "because": gate.because, "forced": gate.forced, "banner": page.banner}
+    told = {
+        "run": page.run,
+        "verdict": gate.mark.key,
+        "disposition": gate.disposition,
+        "because": gate.because,
+        "forced": gate.forced,
+        "banner": page.banner,
+    }
     properties = ET.SubElement(suite, "properties")
     for name, value in told.items():
         if value:
             ET.SubElement(properties, "property", name=name, value=_legal(value))
     tally: Counter[str] = Counter()
     for criterion in gate.criteria:
-        message = " ".join([criterion.because, *(("Next:",) if criterion.hint else ()),
-                            *criterion.hint])
+        message = " ".join(
+            [criterion.because, *(("Next:",) if criterion.hint else ()), *criterion.hint]
+        )
         name = f"{criterion.id} {criterion.text}"
         case = _case(suite, gate, name, criterion.mark, message, tally)
         ET.SubElement(case, "system-out").text = _legal(_told(criterion))
     for part in gate.scoped_out:
-        _case(suite, gate, f"{part.criterion} {part.text}", part.mark,
-              f"scoped out: {part.reason}", tally)
+        _case(
+            suite,
+            gate,
+            f"{part.criterion} {part.text}",
+            part.mark,
+            f"scoped out: {part.reason}",
+            tally,
+        )
     if not gate.criteria:
         _case(suite, gate, f"{gate.id} as a whole", gate.mark, gate.because, tally)
-    for name, outcome in (("tests", "case"), ("failures", "failure"), ("errors", "error"),
-                          ("skipped", "skipped")):
+    for name, outcome in (
+        ("tests", "case"),
+        ("failures", "failure"),
+        ("errors", "error"),
+        ("skipped", "skipped"),
+    ):
         suite.set(name, str(tally[outcome]))
     if gate.took:
         suite.set("time", f"{gate.took_s:.3f}")
@@ -69,9 +90,12 @@ def _case(
 
 
 def _told(criterion: CriterionView) -> str:
-    lines = [f"limit: {criterion.limit}", f"measured: {criterion.measured.text or 'nothing'}",
-             f"verdict: {criterion.mark.key}{' (marginal)' if criterion.marginal else ''}",
-             f"because: {criterion.because}"]
+    lines = [
+        f"limit: {criterion.limit}",
+        f"measured: {criterion.measured.text or 'nothing'}",
+        f"verdict: {criterion.mark.key}{' (marginal)' if criterion.marginal else ''}",
+        f"because: {criterion.because}",
+    ]
     lines += [f"evidence: {link.sha256}" for link in criterion.evidence]
     return "\n".join(_legal(line) for line in lines)
 

@@ -30,16 +30,25 @@ def build(sources: Sources) -> Page:
     gates = tuple(_gate(gate, sources, times) for gate in sources.result.gates)
     result = sources.result
     page = Page(
-        title=_title(sources), run=result.run,
+        title=_title(sources),
+        run=result.run,
         banner=REHEARSAL if sources.rehearsal else "",
         footer_css=css_string(visible(f"{result.run}  journal {result.journal_digest[:16]}")),
-        facts=tuple(_facts(sources)), mark=MARKS[result.verdict],
-        conclusion=tuple(_conclusion(sources)), counts=_totals(gates), gates=gates,
-        troubles=findings.troubles(sources), marginal=findings.close_calls(sources),
-        hosts=hosts.views(sources), left_out=findings.not_run(sources),
-        deviations=happened.deviations(sources), spent=spent.view(times),
-        evidence=evidence, evidence_note=_evidence_note(len(evidence)),
-        provenance=tuple(_provenance(sources)), verify=tuple(_verify(sources)),
+        facts=tuple(_facts(sources)),
+        mark=MARKS[result.verdict],
+        conclusion=tuple(_conclusion(sources)),
+        counts=_totals(gates),
+        gates=gates,
+        troubles=findings.troubles(sources),
+        marginal=findings.close_calls(sources),
+        hosts=hosts.views(sources),
+        left_out=findings.not_run(sources),
+        deviations=happened.deviations(sources),
+        spent=spent.view(times),
+        evidence=evidence,
+        evidence_note=_evidence_note(len(evidence)),
+        provenance=tuple(_provenance(sources)),
+        verify=tuple(_verify(sources)),
     )
     return harmless(page)
 
@@ -61,8 +70,11 @@ def _facts(sources: Sources) -> Iterator[Fact]:
     yield Fact("Run", sources.result.run, Look.CODE)
     yield Fact("Plan", f"{plan.title} ({plan.plan})")
     yield Fact("Profile", sources.result.profile)
-    yield Fact("Inventory", f"{inventory.title or inventory.inventory}, {len(inventory.hosts)} host"
-                            + ("s" if len(inventory.hosts) != 1 else ""))
+    yield Fact(
+        "Inventory",
+        f"{inventory.title or inventory.inventory}, {len(inventory.hosts)} host"
+        + ("s" if len(inventory.hosts) != 1 else ""),
+    )
     if span := sources.span():
         began, ended = span
         took = show.duration((ended - began).total_seconds())
@@ -105,8 +117,10 @@ def _conclusion(sources: Sources) -> Iterator[str]:
     }[sources.result.verdict]
     left = sum(len(gate.scoped_out) for gate in sources.result.gates)
     if left:
-        yield (f"{left} criteri{'on was' if left == 1 else 'a were'} scoped out by the plan and "
-               "not judged; the reasons are listed.")
+        yield (
+            f"{left} criteri{'on was' if left == 1 else 'a were'} scoped out by the plan and "
+            "not judged; the reasons are listed."
+        )
     forced = [gate.gate for gate in sources.result.gates if gate.forced]
     if forced:
         yield f"{', '.join(forced)} opened by force, which bars this run from acceptance."
@@ -126,15 +140,26 @@ def _totals(gates: tuple[GateView, ...]) -> tuple[Count, ...]:
 def _gate(result: GateResult, sources: Sources, times: dict[str, spent.Span]) -> GateView:
     spec = sources.gate(result.gate)
     took_s = times[result.gate].total_s if result.gate in times else None
-    began = next((show.clock(event.utc) for event in sources.events
-                  if event.kind == "gate_begin" and event.fields.get("gate") == result.gate), "")
+    began = next(
+        (
+            show.clock(event.utc)
+            for event in sources.events
+            if event.kind == "gate_begin" and event.fields.get("gate") == result.gate
+        ),
+        "",
+    )
     return GateView(
-        id=result.gate, title=spec.title if spec else findings.UNKNOWN,
-        question=spec.question if spec else "", mark=MARKS[result.verdict],
-        because=result.because, counts=findings.counts(result),
+        id=result.gate,
+        title=spec.title if spec else findings.UNKNOWN,
+        question=spec.question if spec else "",
+        mark=MARKS[result.verdict],
+        because=result.because,
+        counts=findings.counts(result),
         criteria_total=len(result.findings) + len(result.scoped_out),
-        disposition=DISPOSITIONS[result.disposition], forced=result.forced,
-        took="" if took_s is None else show.duration(took_s), took_s=round(took_s or 0.0, 3),
+        disposition=DISPOSITIONS[result.disposition],
+        forced=result.forced,
+        took="" if took_s is None else show.duration(took_s),
+        took_s=round(took_s or 0.0, 3),
         began=began,
         criteria=tuple(findings.criterion_view(each, sources) for each in result.findings),
         scoped_out=findings.left_out(result.scoped_out, sources),
@@ -145,8 +170,10 @@ def _gate(result: GateResult, sources: Sources, times: dict[str, spent.Span]) ->
 def _evidence_note(pieces: int) -> str:
     if not pieces:
         return "The findings cite no evidence."
-    return (f"Pieces of evidence: {pieces}, each named by the SHA-256 of what was stored. "
-            "Only the beginning of an answer is shown; the run folder has it whole.")
+    return (
+        f"Pieces of evidence: {pieces}, each named by the SHA-256 of what was stored. "
+        "Only the beginning of an answer is shown; the run folder has it whole."
+    )
 
 
 def _provenance(sources: Sources) -> Iterator[Fact]:
@@ -172,7 +199,13 @@ def _digest(value: Any) -> str:
 
 def _verify(sources: Sources) -> Iterator[Fact]:
     folder = shlex.quote(f"runs/{sources.run.path.name}")
-    yield Fact(f"kvgate verify {folder}", "names every altered, missing or added byte of the run",
-               Look.CODE)
-    yield Fact(f"kvgate judge {folder}", "judges the stored records again, without hardware: the "
-                                         "same findings, byte for byte", Look.CODE)
+    yield Fact(
+        f"kvgate verify {folder}",
+        "names every altered, missing or added byte of the run",
+        Look.CODE,
+    )
+    yield Fact(
+        f"kvgate judge {folder}",
+        "judges the stored records again, without hardware: the same findings, byte for byte",
+        Look.CODE,
+    )

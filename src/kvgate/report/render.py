@@ -19,7 +19,11 @@ FILES = {"html": "report.html", "md": "report.md", "json": "report.json", "junit
 
 
 def render(
-    run: RunRecords, result: RunResult, *, formats: tuple[str, ...], templates: Path,
+    run: RunRecords,
+    result: RunResult,
+    *,
+    formats: tuple[str, ...],
+    templates: Path,
     setup: Setup | None = None,
 ) -> dict[str, bytes]:
     """Return file name → bytes of the report on `run` in each of `formats` (keys of FILES).
@@ -29,8 +33,10 @@ def render(
     """
     unknown = [name for name in formats if name not in FILES]
     if unknown:
-        raise UsageError(f"'{unknown[0]}' is not a format of a report",
-                         hint=f"one or more of: {', '.join(FILES)}")
+        raise UsageError(
+            f"'{unknown[0]}' is not a format of a report",
+            hint=f"one or more of: {', '.join(FILES)}",
+        )
     used = setup if setup is not None else frozen_setup(run)  # type: ignore[arg-type]  # reads only
     view = page.build(Sources.read(run, result, used))
     return {FILES[name]: _render(view, name, templates) for name in formats}
@@ -45,8 +51,10 @@ def _render(view: Page, name: str, templates: Path) -> bytes:
     try:
         return _environment(templates, name).get_template(template).render(page=view).encode()
     except jinja2.TemplateError as err:
-        raise HarnessError(f"{templates / template}: {type(err).__name__}: {err}",
-                           hint="compare it with the template that came with kvgate") from err
+        raise HarnessError(
+            f"{templates / template}: {type(err).__name__}: {err}",
+            hint="compare it with the template that came with kvgate",
+        ) from err
 
 
 def _environment(templates: Path, name: str) -> jinja2.Environment:
@@ -57,5 +65,7 @@ def _environment(templates: Path, name: str) -> jinja2.Environment:
         autoescape=html,  # noqa: S701  Markdown is escaped by `finalize`, everything that is put in
         finalize=None if html else markdown,
         undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )

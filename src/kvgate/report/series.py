@@ -54,8 +54,9 @@ def grouped(taken: Iterable[Measurement], name: str, *labels: str) -> Grouped:
             missing += 1
             continue
         first = first or each.value
-        key = tuple(each.host if label == "host" else each.labels.get(label, "")
-                    for label in labels)
+        key = tuple(
+            each.host if label == "host" else each.labels.get(label, "") for label in labels
+        )
         in_round = rounds.setdefault(key, {}).setdefault(each.labels.get("round", ""), [])
         in_round.append(float(each.value.base))
     groups = tuple(_group(key, rounds[key]) for key in sorted(rounds, key=natural))
@@ -64,23 +65,28 @@ def grouped(taken: Iterable[Measurement], name: str, *labels: str) -> Grouped:
 
 
 def _group(key: tuple[str, ...], rounds: dict[str, list[float]]) -> Group:
-    points = tuple((name, statistics.median(rounds[name]))
-                   for name in sorted(rounds, key=lambda each: natural((each,))))
+    points = tuple(
+        (name, statistics.median(rounds[name]))
+        for name in sorted(rounds, key=lambda each: natural((each,)))
+    )
     return Group(key, points, statistics.median(value for _, value in points))
 
 
 def unit_of(first: Quantity, middle: float) -> str:
     """Return the unit, of the kind of `first`, in which `middle` (in base units) reads best."""
-    base = next(unit for unit in reversed(show.ladder(first.unit)) if UNITS[unit][0] ==
-                first.dimension)
+    base = next(
+        unit for unit in reversed(show.ladder(first.unit)) if UNITS[unit][0] == first.dimension
+    )
     per_unit = float(UNITS[base][1])
     return show.unit_for(Quantity.of(f"{middle / per_unit:.9f}", base))
 
 
 def natural(key: Sequence[str]) -> tuple[tuple[int, float, str], ...]:
     """Return a sort key in which numbers go by value: 2 before 16, and before words."""
-    return tuple((0, float(part), part) if part.isdecimal() and part.isascii() else (1, 0.0, part)
-                 for part in key)
+    return tuple(
+        (0, float(part), part) if part.isdecimal() and part.isascii() else (1, 0.0, part)
+        for part in key
+    )
 
 
 def significant(value: float) -> str:
@@ -104,8 +110,9 @@ class Bin:
     high: float
 
 
-def thinned(points: Iterable[tuple[float, float]], start: float, end: float, most: int
-            ) -> tuple[Bin, ...]:
+def thinned(
+    points: Iterable[tuple[float, float]], start: float, end: float, most: int
+) -> tuple[Bin, ...]:
     """Return at most `most` bins of equal width over (x, y) points between `start` and `end`."""
     width = (end - start) / most or 1.0
     held: dict[int, list[float]] = {}

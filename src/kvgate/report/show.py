@@ -82,8 +82,10 @@ def quantity(value: Quantity, *, near: Iterable[Quantity] = ()) -> Shown:
     limits = [limit for limit in near if limit.dimension == value.dimension]
     for digits in range(3, 16):
         number = _rounded(value.base / factor, digits)
-        if all(_side(Fraction(number) * factor, limit.base) == _side(value.base, limit.base)
-               for limit in limits):
+        if all(
+            _side(Fraction(number) * factor, limit.base) == _side(value.base, limit.base)
+            for limit in limits
+        ):
             text = f"{number:f} {written(unit)}".rstrip()
             return Shown(text, "" if text == str(value) else str(value))
     return Shown(str(value))  # a limit that this unit can't tell it from: as it was measured

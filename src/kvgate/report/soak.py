@@ -44,16 +44,20 @@ def chart(gate: str, sources: Sources) -> Chart | None:
     shades = tuple(_shades(sources.events, began, end_s))
     missing = len(windows) - sum(used for _, used in found)
     hosts = len({each.host for each in windows})
-    return timeline.draw(name, _TITLE, (*panels, *cpu), shades, end_s,
-                         _note(missing, hosts, bool(cpu), bool(shades)))
+    return timeline.draw(
+        name, _TITLE, (*panels, *cpu), shades, end_s, _note(missing, hosts, bool(cpu), bool(shades))
+    )
 
 
 def _note(missing: int, hosts: int, cpu: bool, shades: bool) -> str:
     parts = ["A point is a window: filled circle normal, diamond with a fault, ring recovering."]
     if hosts > 1:
         parts.append(f"Each is the median of {hosts} hosts.")
-    parts.append("Shaded: a fault, from its begin to its proven repair." if shades
-                 else "No fault is journalled.")
+    parts.append(
+        "Shaded: a fault, from its begin to its proven repair."
+        if shades
+        else "No fault is journalled."
+    )
     if not cpu:
         parts.append("No telemetry of the CPU was recorded.")
     if missing:
@@ -85,8 +89,9 @@ def _index(each: Measurement) -> float | None:
     return None
 
 
-def _middles(windows: Iterable[Measurement], width_s: float, began: datetime.datetime
-             ) -> dict[float, float]:
+def _middles(
+    windows: Iterable[Measurement], width_s: float, began: datetime.datetime
+) -> dict[float, float]:
     """Return window → the seconds since the start at which its middle lies.
 
     A window is recorded at its end. Where all were recorded at once, they are taken to have
@@ -104,13 +109,16 @@ def _middles(windows: Iterable[Measurement], width_s: float, began: datetime.dat
     return {index: (index - order[0] + 0.5) * width_s for index in order}
 
 
-def _panels(windows: list[Measurement], middles: dict[float, float]
-            ) -> Iterator[tuple[Panel, int]]:
+def _panels(windows: list[Measurement], middles: dict[float, float]) -> Iterator[tuple[Panel, int]]:
     """Yield each panel and how many measurements it shows."""
     for name, title in _TITLES.items():
-        taken = [(index, each.value, each.labels.get("state", "normal")) for each in windows
-                 if each.name == name and isinstance(each.value, Quantity)
-                 and (index := _index(each)) is not None]
+        taken = [
+            (index, each.value, each.labels.get("state", "normal"))
+            for each in windows
+            if each.name == name
+            and isinstance(each.value, Quantity)
+            and (index := _index(each)) is not None
+        ]
         if not taken:
             continue
         kind = taken[0][1]
@@ -121,13 +129,16 @@ def _panels(windows: list[Measurement], middles: dict[float, float]
         medians = {key: statistics.median(each) for key, each in values.items()}
         unit = unit_of(kind, statistics.median(medians.values()))
         factor = float(UNITS[unit][1])
-        points = tuple(Point(middles[index], value / factor, state)
-                       for (index, state), value in sorted(medians.items()))
+        points = tuple(
+            Point(middles[index], value / factor, state)
+            for (index, state), value in sorted(medians.items())
+        )
         yield Panel(title, unit, points=points), sum(len(each) for each in values.values())
 
 
-def _shades(events: Iterable[JournalEvent], began: datetime.datetime, end_s: float
-            ) -> Iterator[Shade]:
+def _shades(
+    events: Iterable[JournalEvent], began: datetime.datetime, end_s: float
+) -> Iterator[Shade]:
     """Yield the faults; one without a journalled repair lasts to the end."""
     open_: dict[tuple[str, str], float] = {}
     for event in events:

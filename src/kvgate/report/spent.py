@@ -45,8 +45,9 @@ class _State:
             case "gate_end":
                 ended, self.gate = self.gate, BETWEEN
                 # no child outlives its gate, whether its end was still written or not
-                self.children = {id_: child for id_, child in self.children.items()
-                                 if child[1] != ended}
+                self.children = {
+                    id_: child for id_, child in self.children.items() if child[1] != ended
+                }
             case "child_begin":
                 what = str(event.fields.get("what", "child")).partition(":")[0]
                 id_ = str(event.fields.get("id"))
@@ -100,10 +101,17 @@ def view(found: dict[str, Span]) -> Spent:
     names = [name for name in found if name != BETWEEN]
     names += [BETWEEN] if BETWEEN in found else []
     longest = max((span.total_s for span in found.values()), default=0.0) or 1.0
-    total, own = (sum(each) for each in ([span.total_s for span in found.values()],
-                                         [span.own_s for span in found.values()]))
+    total, own = (
+        sum(each)
+        for each in (
+            [span.total_s for span in found.values()],
+            [span.own_s for span in found.values()],
+        )
+    )
     return Spent(
-        total=show.duration(total), own=show.duration(own), own_s=round(own, 3),
+        total=show.duration(total),
+        own=show.duration(own),
+        own_s=round(own, 3),
         rows=tuple(_row(name, found[name], longest) for name in names),
         note="" if names else "The journal holds no two records between which time went by.",
     )
@@ -113,7 +121,9 @@ def _row(name: str, span: Span, longest: float) -> SpentRow:
     child = span.total_s - span.own_s
     parts = sorted(span.by_child_s.items(), key=lambda part: (-part[1], part[0]))
     return SpentRow(
-        name=name, total=show.duration(span.total_s), own=show.duration(span.own_s),
+        name=name,
+        total=show.duration(span.total_s),
+        own=show.duration(span.own_s),
         children=show.duration(child) if child else "none",
         by_child=", ".join(f"{what} {show.duration(seconds)}" for what, seconds in parts),
         own_share=round(100 * span.own_s / longest, 2),

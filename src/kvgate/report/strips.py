@@ -19,25 +19,37 @@ def draw(name: str, title: str, data: Grouped) -> Chart:
     by_key = {group.key: group for group in data.groups}
     width = max(_LEFT + _STRIP * len(arms) * len(levels) + 16, 540.0)
     board = svg.Drawing(name, width, _TOP + _PLOT + 60, title=title, description=_told(data))
-    scale = svg.spread([data.scaled(value) for group in data.groups for _, value in group.rounds],
-                       _TOP + _PLOT, _TOP)
+    scale = svg.spread(
+        [data.scaled(value) for group in data.groups for _, value in group.rounds],
+        _TOP + _PLOT,
+        _TOP,
+    )
     _axis(board, scale, data, width)
     across = (width - _LEFT - 8) / max(len(levels), 1)
     for column, level in enumerate(levels):
         left = _LEFT + across * column
         if column:
             board.line(left, _TOP, left, _TOP + _PLOT, "grid")
-        board.text(left + across / 2, _TOP + _PLOT + 38, f"concurrency {level or '?'}", "label",
-                   "middle")
+        board.text(
+            left + across / 2, _TOP + _PLOT + 38, f"concurrency {level or '?'}", "label", "middle"
+        )
         for place, arm in enumerate(arms):
             if (group := by_key.get((arm, level))) is not None:
                 middle = left + across * (place + 0.5) / len(arms)
                 _strip(board, scale, data, group, middle, arms)
     return Chart(
-        name, title, _note(data, scale.log), board.markup(), wide=width > 620,
-        columns=("Arm", "Concurrency", "Median", "Rounds"), rows=tuple(
-            (*group.key, data.shown(group.median),
-             ", ".join(data.shown(value) for _, value in group.rounds))
+        name,
+        title,
+        _note(data, scale.log),
+        board.markup(),
+        wide=width > 620,
+        columns=("Arm", "Concurrency", "Median", "Rounds"),
+        rows=tuple(
+            (
+                *group.key,
+                data.shown(group.median),
+                ", ".join(data.shown(value) for _, value in group.rounds),
+            )
             for group in sorted(data.groups, key=_level)
         ),
     )
@@ -53,7 +65,11 @@ def _axis(board: svg.Drawing, scale: svg.Scale, data: Grouped, width: float) -> 
 
 
 def _strip(
-    board: svg.Drawing, scale: svg.Scale, data: Grouped, group: Group, middle: float,
+    board: svg.Drawing,
+    scale: svg.Scale,
+    data: Grouped,
+    group: Group,
+    middle: float,
     arms: list[str],
 ) -> None:
     arm = group.key[0]
@@ -69,8 +85,9 @@ def _strip(
         board.point(x, scale(data.scaled(value)), shape, style, tip)
     near_top = min(at, *(scale(data.scaled(value)) for _, value in group.rounds), _TOP + _PLOT)
     board.text(middle, near_top - 9, data.shown(group.median), "value", "middle")
-    board.text(middle, _TOP + _PLOT + 17, arm if len(arm) <= 14 else arm[:13] + "…", "tick",
-               "middle")
+    board.text(
+        middle, _TOP + _PLOT + 17, arm if len(arm) <= 14 else arm[:13] + "…", "tick", "middle"
+    )
 
 
 def _order(arm: str) -> tuple[int, str]:
@@ -84,8 +101,10 @@ def _level(group: Group) -> tuple[object, ...]:
 
 
 def _told(data: Grouped) -> str:
-    return "; ".join(f"{group.key[0]} at concurrency {group.key[1]}: {data.shown(group.median)}"
-                     for group in sorted(data.groups, key=_level))
+    return "; ".join(
+        f"{group.key[0]} at concurrency {group.key[1]}: {data.shown(group.median)}"
+        for group in sorted(data.groups, key=_level)
+    )
 
 
 def _note(data: Grouped, log: bool) -> str:

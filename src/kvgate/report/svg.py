@@ -79,8 +79,9 @@ def number(value: float) -> str:
 class Drawing:
     """One SVG picture; `name` must be unique on the page (its title and description use it)."""
 
-    def __init__(self, name: str, width: float, height: float, *, title: str, description: str
-                 ) -> None:
+    def __init__(
+        self, name: str, width: float, height: float, *, title: str, description: str
+    ) -> None:
         self.width, self.height = width, height
         self._parts: list[str] = []
         self._head = (
@@ -93,11 +94,13 @@ class Drawing:
 
     def line(self, x1: float, y1: float, x2: float, y2: float, style: str) -> None:
         """Draw a straight line."""
-        self._parts.append(f'<line class="{style}" x1="{_at(x1)}" y1="{_at(y1)}" '
-                           f'x2="{_at(x2)}" y2="{_at(y2)}"/>')
+        self._parts.append(
+            f'<line class="{style}" x1="{_at(x1)}" y1="{_at(y1)}" x2="{_at(x2)}" y2="{_at(y2)}"/>'
+        )
 
-    def rect(self, x: float, y: float, width: float, height: float, style: str, tip: str = ""
-             ) -> None:
+    def rect(
+        self, x: float, y: float, width: float, height: float, style: str, tip: str = ""
+    ) -> None:
         """Draw a rectangle; `tip` is told on hovering."""
         self._parts.append(
             f'<rect class="{style}" x="{_at(x)}" y="{_at(y)}" width="{_at(max(width, 0.0))}" '
@@ -106,8 +109,10 @@ class Drawing:
 
     def text(self, x: float, y: float, text: str, style: str = "", anchor: str = "start") -> None:
         """Write `text` with its baseline at `y`; `anchor` is start, middle or end."""
-        self._parts.append(f'<text class="{style}" x="{_at(x)}" y="{_at(y)}" '
-                           f'text-anchor="{anchor}">{_text(text)}</text>')
+        self._parts.append(
+            f'<text class="{style}" x="{_at(x)}" y="{_at(y)}" '
+            f'text-anchor="{anchor}">{_text(text)}</text>'
+        )
 
     def path(self, points: Sequence[tuple[float, float]], style: str) -> None:
         """Draw straight lines through `points`."""
@@ -119,8 +124,9 @@ class Drawing:
         steps = " ".join(f"{_at(x)},{_at(y)}" for x, y in points)
         self._parts.append(f'<polygon class="{style}" points="{steps}"/>')
 
-    def point(self, x: float, y: float, shape: str, style: str, tip: str = "", size: float = 3.4
-              ) -> None:
+    def point(
+        self, x: float, y: float, shape: str, style: str, tip: str = "", size: float = 3.4
+    ) -> None:
         """Draw one of SHAPES around (x, y)."""
         s = size
         outlines = {
@@ -132,13 +138,17 @@ class Drawing:
             steps = " ".join(f"{_at(x + dx)},{_at(y + dy)}" for dx, dy in outlines[shape])
             body = f'<polygon class="{style}" points="{steps}">{_tip(tip)}</polygon>'
         elif shape == "cross":
-            body = (f'<path class="{style} stroked" d="M{_at(x - s)} {_at(y - s)}L{_at(x + s)} '
-                    f'{_at(y + s)}M{_at(x - s)} {_at(y + s)}L{_at(x + s)} {_at(y - s)}">'
-                    f"{_tip(tip)}</path>")
+            body = (
+                f'<path class="{style} stroked" d="M{_at(x - s)} {_at(y - s)}L{_at(x + s)} '
+                f'{_at(y + s)}M{_at(x - s)} {_at(y + s)}L{_at(x + s)} {_at(y - s)}">'
+                f"{_tip(tip)}</path>"
+            )
         else:
             hollow = " hollow" if shape == "ring" else ""
-            body = (f'<circle class="{style}{hollow}" cx="{_at(x)}" cy="{_at(y)}" r="{_at(s)}">'
-                    f"{_tip(tip)}</circle>")
+            body = (
+                f'<circle class="{style}{hollow}" cx="{_at(x)}" cy="{_at(y)}" r="{_at(s)}">'
+                f"{_tip(tip)}</circle>"
+            )
         self._parts.append(body)
 
     def markup(self) -> Markup:

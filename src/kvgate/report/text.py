@@ -59,8 +59,11 @@ def harmless(view: T) -> T:
         treated = tuple(harmless(each) for each in view)
     elif dataclasses.is_dataclass(view) and not isinstance(view, type):
         treated = dataclasses.replace(
-            view, **{field.name: harmless(getattr(view, field.name))
-                     for field in dataclasses.fields(view)}
+            view,
+            **{
+                field.name: harmless(getattr(view, field.name))
+                for field in dataclasses.fields(view)
+            },
         )
     return treated  # type: ignore[no-any-return]
 

@@ -44,7 +44,11 @@ class Shade:
 
 
 def draw(
-    name: str, title: str, panels: tuple[Panel, ...], shades: tuple[Shade, ...], end_s: float,
+    name: str,
+    title: str,
+    panels: tuple[Panel, ...],
+    shades: tuple[Shade, ...],
+    end_s: float,
     note: str,
 ) -> Chart:
     """Return the timeline of `panels` from 0 to `end_s` seconds."""
@@ -62,8 +66,13 @@ def draw(
         board.text(across(tick), bottom + 18, svg.number(tick), "tick", "middle")
     board.text(_WIDTH - _RIGHT + 10, bottom + 18, f"{unit} since its start", "unit")
     return Chart(
-        name, title, note, board.markup(), wide=True,
-        columns=("Measure", "From (s)", "Value", "State"), rows=_rows(panels),
+        name,
+        title,
+        note,
+        board.markup(),
+        wide=True,
+        columns=("Measure", "From (s)", "Value", "State"),
+        rows=_rows(panels),
     )
 
 
@@ -122,9 +131,13 @@ def _points(
     board.path([(across(point.at / seconds), scale(point.value)) for point in points], "trace thin")
     for point in points:
         board.point(
-            across(point.at / seconds), scale(point.value), _STATES.get(point.state, "cross"), "s1",
+            across(point.at / seconds),
+            scale(point.value),
+            _STATES.get(point.state, "cross"),
+            "s1",
             f"{show.duration(point.at)}: {significant(point.value)} {show.written(panel.unit)}, "
-            f"{point.state}", 4.0 if point.state != "normal" else 3.4,
+            f"{point.state}",
+            4.0 if point.state != "normal" else 3.4,
         )
 
 
@@ -134,8 +147,10 @@ def _summary(panel: Panel) -> tuple[str, ...]:
     if panel.bins:
         middle = statistics.median(each.middle for each in panel.bins)
         low, high = min(each.low for each in panel.bins), max(each.high for each in panel.bins)
-        return (f"median {significant(middle)} {unit}",
-                f"from {significant(low)} to {significant(high)} {unit}")
+        return (
+            f"median {significant(middle)} {unit}",
+            f"from {significant(low)} to {significant(high)} {unit}",
+        )
     normal = [point.value for point in panel.points if point.state == "normal"]
     all_ = [point.value for point in panel.points]
     lines = [f"median {significant(statistics.median(normal or all_))} {unit}"]
@@ -152,7 +167,14 @@ def _told(panels: tuple[Panel, ...], shades: tuple[Shade, ...]) -> str:
 
 def _rows(panels: tuple[Panel, ...]) -> tuple[tuple[str, ...], ...]:
     """Return the windows' values as a table; samples are too many for one."""
-    rows = [(panel.title, f"{point.at:.0f}",
-             f"{significant(point.value)} {show.written(panel.unit)}", point.state)
-            for panel in panels for point in panel.points]
-    return tuple(rows[:_SINGLE * 3])
+    rows = [
+        (
+            panel.title,
+            f"{point.at:.0f}",
+            f"{significant(point.value)} {show.written(panel.unit)}",
+            point.state,
+        )
+        for panel in panels
+        for point in panel.points
+    ]
+    return tuple(rows[: _SINGLE * 3])

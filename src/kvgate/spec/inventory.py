@@ -76,7 +76,7 @@ class Nic(Strict):
     """A network port by its name on the host; ``speed`` None: it reports none (virtual)."""
 
     name: Text
-    mac: Text | None = None
+    mac: Annotated[str, pydantic.StringConstraints(to_lower=True, min_length=1)] | None = None
     speed: BitRate | None = None
 
 

@@ -53,8 +53,6 @@ def parse(data: bytes) -> Any:
         raise ValueError("nested too deeply") from err
 
 
-
-
 def utc_text(moment: datetime.datetime) -> str:
     """Return `moment` in RFC 3339, UTC, microseconds: ``2026-05-12T08:00:00.000000Z``."""
     if moment.tzinfo is None:

@@ -43,17 +43,19 @@ def link(before: str, body: bytes) -> tuple[bytes, str]:
     head = digest(before, body)
     line = b"".join((body[:-1], _KEY, head.encode(), b'"}\n'))
     if len(line) > LONGEST_LINE_BYTES:
-        raise StoreError(f"a record of {len(line)} bytes is over {LONGEST_LINE_BYTES}",
-                         hint="store long output as evidence")
+        raise StoreError(
+            f"a record of {len(line)} bytes is over {LONGEST_LINE_BYTES}",
+            hint="store long output as evidence",
+        )
     return line, head
 
 
 def split(line: bytes) -> tuple[bytes, str] | None:
     """Return a line's record and the chain it states, or None if it has not that form."""
-    form = line[-SUFFIX:-SUFFIX + len(_KEY)] == _KEY and line.endswith(b'"}\n')
+    form = line[-SUFFIX : -SUFFIX + len(_KEY)] == _KEY and line.endswith(b'"}\n')
     if not form or line.count(b"\0"):
         return None
-    return line[:-SUFFIX] + b"}", line[-SUFFIX + len(_KEY):-3].decode("latin-1")
+    return line[:-SUFFIX] + b"}", line[-SUFFIX + len(_KEY) : -3].decode("latin-1")
 
 
 class Walk:

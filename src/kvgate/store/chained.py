@@ -27,7 +27,13 @@ class ChainedFile:
     """
 
     def __init__(
-        self, path: Path, head: str, *, count: int = 0, size: int = 0, held_back: bool = False,
+        self,
+        path: Path,
+        head: str,
+        *,
+        count: int = 0,
+        size: int = 0,
+        held_back: bool = False,
         new: bool = False,
     ) -> None:
         self._file = disk.File(path, new=new)
@@ -50,7 +56,7 @@ class ChainedFile:
         """Add the record `body` (canonical JSON) and return its line."""
         at = self._at
         line, head = link(at.head, body)
-        del self._lines[at.waiting:]  # what an interrupted append left
+        del self._lines[at.waiting :]  # what an interrupted append left
         self._lines.append(line)
         self._at = _At(at.number + 1, head, at.size, at.waiting + 1)
         if not self._held_back:
@@ -62,7 +68,7 @@ class ChainedFile:
         at = self._at
         if not at.waiting:
             return
-        data = b"".join(self._lines[:at.waiting])
+        data = b"".join(self._lines[: at.waiting])
         self._dirty = True
         try:
             self._file.write(data)

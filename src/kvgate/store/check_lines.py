@@ -57,8 +57,11 @@ class LineCheck:
             while raw := file.readline(LONGEST_LINE_BYTES):
                 if not raw.endswith(b"\n") and len(raw) < LONGEST_LINE_BYTES:
                     self._settle(None)
-                    self._report("altered", f"the {len(raw)} bytes behind {self._what(self.count)} "
-                                 "are no whole record (cut off, or a writer at work)")
+                    self._report(
+                        "altered",
+                        f"the {len(raw)} bytes behind {self._what(self.count)} "
+                        "are no whole record (cut off, or a writer at work)",
+                    )
                     return
                 yield self._see(raw)
         self._settle(None)
@@ -67,7 +70,9 @@ class LineCheck:
         parts = split(raw)
         # What the line would be if only its form suffered; both chains may be the right one.
         body, stated = parts or (
-            raw[:-SUFFIX] + b"}", raw[-_HEX - len(_TAIL):-len(_TAIL)].decode("latin-1"))
+            raw[:-SUFFIX] + b"}",
+            raw[-_HEX - len(_TAIL) : -len(_TAIL)].decode("latin-1"),
+        )
         heads = tuple(digest(before, body) for before in self._before)
         record = _record(body)
         number = record.get(self._counter) if record else None

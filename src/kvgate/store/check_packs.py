@@ -40,8 +40,12 @@ def check_pack(path: Path, name: str) -> PackCheck:
             if piece.actual == piece.ref:
                 found.refs.add(bytes.fromhex(piece.ref))
             else:
-                found.blame(f"evidence {piece.ref} at byte {piece.offset}: the SHA-256 of its "
-                            f"bytes is {piece.actual}", piece.ref, piece.actual)
+                found.blame(
+                    f"evidence {piece.ref} at byte {piece.offset}: the SHA-256 of its "
+                    f"bytes is {piece.actual}",
+                    piece.ref,
+                    piece.actual,
+                )
         end = scan.end
         if end < size:
             end = _next_frame(path, scan.end + 1, size)
@@ -59,7 +63,10 @@ def _blame_frame(found: PackCheck, path: Path, start: int, end: int) -> None:
     stated = frame[0] if frame else None
     found.blame(
         f"{end - start} bytes from byte {start} on are no whole piece: evidence {stated or '?'} by "
-        f"the frame, {actual or '?'} by the bytes behind it", stated, actual)
+        f"the frame, {actual or '?'} by the bytes behind it",
+        stated,
+        actual,
+    )
 
 
 def _next_frame(path: Path, start: int, size: int) -> int:
@@ -76,7 +83,7 @@ def _next_frame(path: Path, start: int, size: int) -> int:
                 if _is_frame(path, begin, size):
                     return begin
                 found = data.find(mark, found + 1)
-            at, tail = at + len(chunk), data[-len(mark) + 1:]
+            at, tail = at + len(chunk), data[-len(mark) + 1 :]
     return size
 
 

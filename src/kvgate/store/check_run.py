@@ -102,8 +102,11 @@ class RunCheck:
                 genesis = str(line.record.get("sha256"))
                 ledger = Ledger(genesis)
                 if genesis != manifest:
-                    self._report(MANIFEST, "altered", f"SHA-256 is {manifest}; the journal's first "
-                                 f"record binds {genesis}")
+                    self._report(
+                        MANIFEST,
+                        "altered",
+                        f"SHA-256 is {manifest}; the journal's first record binds {genesis}",
+                    )
             try:
                 if line.record is not None:
                     ledger.take(event(line.body, line.number))
@@ -138,17 +141,18 @@ class RunCheck:
                 said = (end.measurements, end.digest)
                 if said != (counts[begin], blocks[begin].hexdigest()):
                     self._report(
-                        MEASUREMENTS, "altered", f"block {end.key!r} has {counts[begin]} lines, or "
-                        f"others than the {end.measurements} that journal record {end.seq} binds")
+                        MEASUREMENTS,
+                        "altered",
+                        f"block {end.key!r} has {counts[begin]} lines, or "
+                        f"others than the {end.measurements} that journal record {end.seq} binds",
+                    )
 
     def _telemetry(self, ledger: Ledger, genesis: str) -> None:
         if self._there(TELEMETRY):
             points = {seq: stored.telemetry for seq, stored in ledger.bindings}
             self._bound_lines(TELEMETRY, genesis, points, lambda _: None)
 
-    def _bound_lines(
-        self, name: str, genesis: str, points: Mapping[int, Point], see: Any
-    ) -> bool:
+    def _bound_lines(self, name: str, genesis: str, points: Mapping[int, Point], see: Any) -> bool:
         """Check a chained file against the journal's bindings; tell whether it is as written."""
         lines = LineCheck(self._run / name, name, genesis, "n")
         wanted = {point.count for point in points.values()}
@@ -162,11 +166,23 @@ class RunCheck:
             if problems or heads.get(point.count) == point.chain:
                 continue
             if point.count > lines.count:
-                problems.append(Problem(name, "missing", f"line {lines.count + 1} to {point.count}"
-                                        f", which journal record {seq} binds"))
+                problems.append(
+                    Problem(
+                        name,
+                        "missing",
+                        f"line {lines.count + 1} to {point.count}"
+                        f", which journal record {seq} binds",
+                    )
+                )
             else:
-                problems.append(Problem(name, "altered", f"line {point.count} or one before it is "
-                                        f"not what journal record {seq} binds"))
+                problems.append(
+                    Problem(
+                        name,
+                        "altered",
+                        f"line {point.count} or one before it is "
+                        f"not what journal record {seq} binds",
+                    )
+                )
         self.problems += problems
         return not problems
 
@@ -196,12 +212,17 @@ class RunCheck:
         for number in range(1, stored.evidence.pack + 1):
             self._there(f"{EVIDENCE}/{pack.pack_name(number)}")
         if len(refs) < stored.evidence.pieces:
-            self._report(EVIDENCE, "missing", f"{stored.evidence.pieces - len(refs)} of the "
-                         f"{stored.evidence.pieces} pieces that the journal binds")
+            self._report(
+                EVIDENCE,
+                "missing",
+                f"{stored.evidence.pieces - len(refs)} of the "
+                f"{stored.evidence.pieces} pieces that the journal binds",
+            )
         for ref, line in self._cited.items():
             if ref not in altered and not _in(ref, refs):
-                self._report(EVIDENCE, "missing", f"evidence {ref}, cited by {MEASUREMENTS} line "
-                             f"{line}")
+                self._report(
+                    EVIDENCE, "missing", f"evidence {ref}, cited by {MEASUREMENTS} line {line}"
+                )
 
 
 def _in(ref: str, refs: set[bytes]) -> bool:

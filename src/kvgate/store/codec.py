@@ -49,13 +49,16 @@ def measurement_of(stored: Any) -> Measurement:
     """Return the measurement that `measurement_json` wrote; raises ValueError for anything else."""
     try:
         fields = dict(stored)
-        texts = {key: fields.pop(key) for key in
-                 ("block", "host", "inputs", "item", "name", "phase", "problem")}
+        texts = {
+            key: fields.pop(key)
+            for key in ("block", "host", "inputs", "item", "name", "phase", "problem")
+        }
         labels, evidence = dict(fields.pop("labels")), tuple(fields.pop("evidence"))
         taken_at, value = utc_time(fields.pop("taken_at")), value_of(fields.pop("value"))
     except (KeyError, TypeError, KvgateError) as err:
         raise ValueError(f"not a measurement: {err!r}") from err
-    if fields or not all(isinstance(text, str) for text in
-                         (*texts.values(), *labels, *labels.values(), *evidence)):
+    if fields or not all(
+        isinstance(text, str) for text in (*texts.values(), *labels, *labels.values(), *evidence)
+    ):
         raise ValueError(f"not a measurement: unknown {sorted(fields)}, or a text that is none")
     return Measurement(value=value, taken_at=taken_at, labels=labels, evidence=evidence, **texts)

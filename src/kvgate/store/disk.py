@@ -159,7 +159,7 @@ def _behind(buffers: Sequence[Buffer], done: int) -> Sequence[Buffer]:
     """Return what is left of `buffers` behind their first `done` bytes."""
     for number, buffer in enumerate(buffers):
         if done < len(buffer):
-            return [memoryview(buffer)[done:], *buffers[number + 1:]]
+            return [memoryview(buffer)[done:], *buffers[number + 1 :]]
         done -= len(buffer)
     return ()
 

@@ -56,8 +56,9 @@ class PackWriter:
         notes = []
         numbers = pack.packs(self._folder)
         if numbers != list(range(1, len(numbers) + 1)) or len(numbers) < bound.pack:
-            raise DamagedRunError(f"{self._folder}: has packs {numbers}; the journal binds "
-                                  f"1 to {bound.pack}")
+            raise DamagedRunError(
+                f"{self._folder}: has packs {numbers}; the journal binds 1 to {bound.pack}"
+            )
         for number in numbers:
             path = self._folder / pack.pack_name(number)
             scan = self._count(path, number, bound)

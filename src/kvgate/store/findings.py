@@ -42,8 +42,10 @@ def write_findings(path: Path, result: RunResult, name: str = FINDINGS) -> Path:
     left as it is where the bytes are the same, and refused with StoreError where they are not.
     """
     if not _NAME.fullmatch(name):
-        raise StoreError(f"{shown(name)} is no name for findings",
-                         hint="findings.json, or findings-<digest>.json beside a sealed one")
+        raise StoreError(
+            f"{shown(name)} is no name for findings",
+            hint="findings.json, or findings-<digest>.json beside a sealed one",
+        )
     data, target = findings_bytes(result), path / name
     if _is_covered(path, name):
         if sha256(data) != sums.hash_file(target):
@@ -75,8 +77,10 @@ def read_findings(path: Path) -> RunResult:
     """
     file = path / FINDINGS if path.is_dir() else path
     if not file.exists():
-        raise StoreError(f"{file}: there are no findings: the run was not judged yet",
-                         hint="`kvgate judge RUN` judges it")
+        raise StoreError(
+            f"{file}: there are no findings: the run was not judged yet",
+            hint="`kvgate judge RUN` judges it",
+        )
     try:
         stored = parse(read_bytes(file))
         version = stored.pop("format")
@@ -106,16 +110,20 @@ def _gate(stored: dict[str, Any]) -> GateResult:
 
 def _finding(stored: dict[str, Any]) -> Finding:
     return Finding(
-        verdict=Verdict(stored.pop("verdict")), marginal=_flag(stored.pop("marginal")),
-        hosts=_each(_host, stored.pop("hosts")), evidence=_each(_text, stored.pop("evidence")),
+        verdict=Verdict(stored.pop("verdict")),
+        marginal=_flag(stored.pop("marginal")),
+        hosts=_each(_host, stored.pop("hosts")),
+        evidence=_each(_text, stored.pop("evidence")),
         **_texts(stored),
     )
 
 
 def _host(stored: dict[str, Any]) -> HostFinding:
     return HostFinding(
-        verdict=Verdict(stored.pop("verdict")), marginal=_flag(stored.pop("marginal")),
-        evidence=_each(_text, stored.pop("evidence")), **_texts(stored),
+        verdict=Verdict(stored.pop("verdict")),
+        marginal=_flag(stored.pop("marginal")),
+        evidence=_each(_text, stored.pop("evidence")),
+        **_texts(stored),
     )
 
 

@@ -34,12 +34,17 @@ def safe_name(name: str) -> str:
     backslash (sha256sum would escape it); raises StoreError otherwise.
     """
     parts = name.split("/")
-    fine = name.isprintable() and "\\" not in name and len(parts) <= _DEEPEST and all(
-        part not in ("", ".", "..")
-        and not part.startswith("-")
-        and part == part.strip()
-        and len(part.encode()) <= _LONGEST_NAME_BYTES
-        for part in parts
+    fine = (
+        name.isprintable()
+        and "\\" not in name
+        and len(parts) <= _DEEPEST
+        and all(
+            part not in ("", ".", "..")
+            and not part.startswith("-")
+            and part == part.strip()
+            and len(part.encode()) <= _LONGEST_NAME_BYTES
+            for part in parts
+        )
     )
     if not fine:
         raise StoreError(
@@ -136,6 +141,9 @@ def _list(folder: Path, prefix: str, found: Listing) -> None:
 
 
 def _what(mode: int) -> str:
-    kinds = ((stat.S_ISLNK, "a symbolic link"), (stat.S_ISFIFO, "a pipe"),
-             (stat.S_ISSOCK, "a socket"))
+    kinds = (
+        (stat.S_ISLNK, "a symbolic link"),
+        (stat.S_ISFIFO, "a pipe"),
+        (stat.S_ISSOCK, "a socket"),
+    )
     return next((what for is_kind, what in kinds if is_kind(mode)), "a device")

@@ -27,8 +27,14 @@ BINDING_KINDS = frozenset({"attempt", "gate_end", "gate_judged", "interrupted", 
 """Before one of these everything recorded so far is on the disk and bound by the journal."""
 
 SYNCED_KINDS = BINDING_KINDS | {
-    "run_begin", "resumed", "gate_begin", "gate_refused", "forced",
-    "fault_begin", "fault_proven", "fault_repaired",
+    "run_begin",
+    "resumed",
+    "gate_begin",
+    "gate_refused",
+    "forced",
+    "fault_begin",
+    "fault_proven",
+    "fault_repaired",
 }
 """Once one of these was accepted, it is on the disk."""
 
@@ -50,8 +56,14 @@ def event(body: bytes, number: int) -> Event:
     try:
         record = parse(body)
         fields = {key: value for key, value in record.items() if key not in FRAME}
-        read = Event(record["seq"], utc_time(record["utc"]), record["mono"], record["kind"],
-                     fields, record["boot"])
+        read = Event(
+            record["seq"],
+            utc_time(record["utc"]),
+            record["mono"],
+            record["kind"],
+            fields,
+            record["boot"],
+        )
     except (ValueError, KeyError, TypeError, AttributeError) as err:
         raise DamagedRunError(f"journal record {number} can't be read: {err!r}") from err
     if read.seq != number:
@@ -96,8 +108,11 @@ class Stored:
     @classmethod
     def of(cls, field: dict[str, Any]) -> Stored:
         """Read a `stored` field; raises KeyError, TypeError or ValueError."""
-        return cls(_point(field["measurements"]), _point(field["telemetry"]),
-                   Extent(*(_count(field["evidence"][key]) for key in ("pack", "bytes", "pieces"))))
+        return cls(
+            _point(field["measurements"]),
+            _point(field["telemetry"]),
+            Extent(*(_count(field["evidence"][key]) for key in ("pack", "bytes", "pieces"))),
+        )
 
 
 def _point(field: dict[str, Any]) -> Point:
@@ -163,8 +178,9 @@ class Ledger:
         if self.open.pop(key) != begin:
             raise ValueError(f"block {key} did not begin at {begin}")
         self.finished[key] = begin
-        self.ends[begin] = BlockEnd(key, event.seq, _count(event.fields["measurements"]),
-                                    event.fields["digest"])
+        self.ends[begin] = BlockEnd(
+            key, event.seq, _count(event.fields["measurements"]), event.fields["digest"]
+        )
         self._bind(event)
 
     def _discard(self, event: Event) -> None:

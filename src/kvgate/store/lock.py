@@ -43,11 +43,16 @@ class RunLock:
 
 
 def _me() -> bytes:
-    return compact({
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "start": utc_text(datetime.datetime.now(datetime.UTC)),
-    }) + b"\n"
+    return (
+        compact(
+            {
+                "host": socket.gethostname(),
+                "pid": os.getpid(),
+                "start": utc_text(datetime.datetime.now(datetime.UTC)),
+            }
+        )
+        + b"\n"
+    )
 
 
 def _holder(run: Path) -> str:

@@ -52,10 +52,14 @@ def read(run: Path) -> tuple[dict[str, Any], str]:
 def read_input(run: Path, manifest: Mapping[str, Any], name: str) -> bytes:
     """Return the frozen input `name`; raises DamagedRunError if it is not what was frozen."""
     if name not in manifest["inputs"]:
-        raise StoreError(f"{run}: has no input {shown(name)}",
-                         hint=f"its inputs: {', '.join(sorted(manifest['inputs']))}")
+        raise StoreError(
+            f"{run}: has no input {shown(name)}",
+            hint=f"its inputs: {', '.join(sorted(manifest['inputs']))}",
+        )
     data = read_bytes(run / INPUTS / safe_name(name))
     if (actual := sha256(data)) != manifest["inputs"][name]:
-        raise DamagedRunError(f"{run / INPUTS / name}: was altered: SHA-256 is {actual}, the "
-                              f"manifest says {manifest['inputs'][name]}")
+        raise DamagedRunError(
+            f"{run / INPUTS / name}: was altered: SHA-256 is {actual}, the "
+            f"manifest says {manifest['inputs'][name]}"
+        )
     return data

@@ -106,9 +106,13 @@ def _evidence(fields: dict[str, Any], rest: bytes) -> Evidence:
         raise ValueError("its lengths don't add up")
     started: datetime.datetime = utc_time(fields["started_at"])
     return Evidence(
-        host=fields["host"], command=tuple(fields["command"]),
-        exit_status=fields["exit_status"], stdout=rest[:cut], stderr=rest[cut:],
-        started_at=started, ended_at=utc_time(fields["ended_at"]),
+        host=fields["host"],
+        command=tuple(fields["command"]),
+        exit_status=fields["exit_status"],
+        stdout=rest[:cut],
+        stderr=rest[cut:],
+        started_at=started,
+        ended_at=utc_time(fields["ended_at"]),
         notes=tuple(fields["notes"]),
     )
 

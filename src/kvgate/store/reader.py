@@ -58,8 +58,10 @@ class RunReader:
             except (ValueError, KeyError, TypeError) as err:
                 raise DamagedRunError(f"{walk.path}: record {line.number}: {err!r}") from err
         if (walk.count, walk.head) != (point.count, point.chain):
-            raise DamagedRunError(f"{walk.path}: has {walk.count} records where the journal binds "
-                                  f"{point.count}, or others than it binds")
+            raise DamagedRunError(
+                f"{walk.path}: has {walk.count} records where the journal binds "
+                f"{point.count}, or others than it binds"
+            )
         return tuple(found)
 
     def evidence(self, ref: EvidenceRef) -> Evidence:
@@ -81,8 +83,10 @@ class RunReader:
         for event in self.events("attempt"):
             try:
                 last[event.fields["criterion"]] = Attempt(
-                    criterion=event.fields["criterion"], outcome=event.fields["outcome"],
-                    reasons=tuple(event.fields["reasons"]), test=event.fields["test"],
+                    criterion=event.fields["criterion"],
+                    outcome=event.fields["outcome"],
+                    reasons=tuple(event.fields["reasons"]),
+                    test=event.fields["test"],
                 )
             except (KeyError, TypeError) as err:
                 raise DamagedRunError(f"{self.path}: journal record {event.seq}: {err!r}") from err

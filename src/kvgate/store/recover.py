@@ -42,7 +42,9 @@ def begin(path: Path, digest: str) -> Parts:
         ChainedFile(path / JOURNAL, GENESIS, new=True),
         ChainedFile(path / MEASUREMENTS, digest, held_back=True, new=True),
         ChainedFile(path / TELEMETRY, digest, new=True),
-        PackWriter(path / EVIDENCE), Ledger(digest), (),
+        PackWriter(path / EVIDENCE),
+        Ledger(digest),
+        (),
     )
 
 
@@ -78,8 +80,10 @@ def recover(path: Path) -> Parts:
 
 
 def _never_begun(path: Path) -> StoreError:
-    return StoreError(f"{path}: its creation was interrupted: no record was ever written",
-                      hint="it holds nothing: remove the folder and start again")
+    return StoreError(
+        f"{path}: its creation was interrupted: no record was ever written",
+        hint="it holds nothing: remove the folder and start again",
+    )
 
 
 def bound(path: Path, genesis: str, point: Point, *, keep_rest: bool = False) -> Walk:
@@ -97,19 +101,23 @@ def bound(path: Path, genesis: str, point: Point, *, keep_rest: bool = False) ->
         if walk.count < point.count:
             raise
     if walk.count < point.count:
-        raise DamagedRunError(f"{path}: ends after record {walk.count}; the journal binds "
-                              f"{point.count}")
+        raise DamagedRunError(
+            f"{path}: ends after record {walk.count}; the journal binds {point.count}"
+        )
     if there != point.chain:
-        raise DamagedRunError(f"{path}: record {point.count} has chain {there}; the journal binds "
-                              f"{point.chain}")
+        raise DamagedRunError(
+            f"{path}: record {point.count} has chain {there}; the journal binds {point.chain}"
+        )
     return walk
 
 
 def _reopen(at: Walk, notes: list[str]) -> ChainedFile:
-    file = ChainedFile(at.path, at.head, count=at.count, size=at.end,
-                       held_back=at.path.name == MEASUREMENTS)
+    file = ChainedFile(
+        at.path, at.head, count=at.count, size=at.end, held_back=at.path.name == MEASUREMENTS
+    )
     if excess := at.path.stat().st_size - at.end:
         file.cut(at.end)
-        notes.append(f"{at.path.name}: {excess} bytes cut behind record {at.count}, "
-                     "never acknowledged")
+        notes.append(
+            f"{at.path.name}: {excess} bytes cut behind record {at.count}, never acknowledged"
+        )
     return file

@@ -176,8 +176,9 @@ class RunWriter:
                     raise StoreError(f"{measurement.name}: its evidence {ref} is not in this run")
             begun = self._begun(measurement.block) if measurement.block else None
             lines = self._parts.measurements
-            line = lines.append(compact(
-                {"begin": begun, "measurement": stored, "n": lines.count + 1}))
+            line = lines.append(
+                compact({"begin": begun, "measurement": stored, "n": lines.count + 1})
+            )
             if begun is not None:
                 self._blocks[begun].add(line)
             self._group_commit(len(line))
@@ -206,10 +207,16 @@ class RunWriter:
             begun = self._begun(key)
             self._fsync(journal=False)
             stored, lines = self._stored(), self._blocks[begun]
-            self._append("block_end", {
-                "begin": begun, "block": key, "digest": lines.digest.hexdigest(),
-                "measurements": lines.count, "stored": stored.as_json(),
-            })
+            self._append(
+                "block_end",
+                {
+                    "begin": begun,
+                    "block": key,
+                    "digest": lines.digest.hexdigest(),
+                    "measurements": lines.count,
+                    "stored": stored.as_json(),
+                },
+            )
             self._ledger.finished[key] = self._ledger.open.pop(key)
             self._ledger.stored = stored
             del self._blocks[begun]
@@ -252,7 +259,9 @@ class RunWriter:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
         if self._broken is not None and error is not None:
@@ -309,10 +318,18 @@ class RunWriter:
         if taken := (FRAME | {"chain"}) & fields.keys():
             raise StoreError(f"{kind}: fields {sorted(taken)} are written by the store itself")
         seq = self._parts.journal.count + 1
-        self._parts.journal.append(compact({
-            **fields, "boot": self._boot, "kind": kind, "mono": round(time.monotonic(), 6),
-            "seq": seq, "utc": utc_text(datetime.datetime.now(datetime.UTC)),
-        }))
+        self._parts.journal.append(
+            compact(
+                {
+                    **fields,
+                    "boot": self._boot,
+                    "kind": kind,
+                    "mono": round(time.monotonic(), 6),
+                    "seq": seq,
+                    "utc": utc_text(datetime.datetime.now(datetime.UTC)),
+                }
+            )
+        )
         return seq
 
     def _begun(self, key: str) -> int:
@@ -323,8 +340,11 @@ class RunWriter:
 
     def _stored(self) -> Stored:
         measurements, telemetry = self._parts.measurements, self._parts.telemetry
-        return Stored(Point(measurements.count, measurements.head),
-                      Point(telemetry.count, telemetry.head), self._parts.evidence.extent)
+        return Stored(
+            Point(measurements.count, measurements.head),
+            Point(telemetry.count, telemetry.head),
+            self._parts.evidence.extent,
+        )
 
     def _bind_all(self) -> None:
         """Bring everything to the disk, and bind in the journal what it does not bind yet."""
@@ -355,11 +375,15 @@ class RunWriter:
 
 def _refuse_used(path: Path) -> None:
     if path.is_dir() and any(entry.name != LOCK for entry in path.iterdir()):
-        raise StoreError(f"{path}: is not empty; a run begins in a folder of its own",
-                         hint="`--resume` goes on with a run that is there")
+        raise StoreError(
+            f"{path}: is not empty; a run begins in a folder of its own",
+            hint="`--resume` goes on with a run that is there",
+        )
 
 
 def _refuse_sealed(path: Path) -> None:
     if is_sealed(path):
-        raise StoreError(f"{path}: is sealed; nothing is added to a sealed run",
-                         hint="a retest is a new run that names this one as its parent")
+        raise StoreError(
+            f"{path}: is sealed; nothing is added to a sealed run",
+            hint="a retest is a new run that names this one as its parent",
+        )

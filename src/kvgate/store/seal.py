@@ -59,8 +59,10 @@ def _seal(path: Path) -> str:
         disk.sync_file(path / name)  # 4
         entries[name] = sums.hash_file(path / name)
     if not any(not is_sums_name(name) for name in entries):
-        raise StoreError(f"{path}: nothing new to seal: {before.layers[-1].name} and those before "
-                         "it cover everything")
+        raise StoreError(
+            f"{path}: nothing new to seal: {before.layers[-1].name} and those before "
+            "it cover everything"
+        )
     data = sums.text(entries)
     disk.replace(path / sums_name(layer), data)  # 5
     after = verify(path)  # 6
@@ -76,7 +78,8 @@ def _to_cover(path: Path, found: Listing, layer: int) -> list[str]:
         return [name for name in found.files if belongs_to_run(name)]
     covered = {name for _, _, data in sums.layers(path, found.files) for name in sums.read(data)}
     return [
-        name for name in found.files
+        name
+        for name in found.files
         if name == sums_name(layer - 1)
         or not (name in covered or name == LOCK or is_sums_name(name))
     ]
@@ -85,9 +88,11 @@ def _to_cover(path: Path, found: Listing, layer: int) -> list[str]:
 def _refuse_damaged(path: Path, found: Listing, state: Verification) -> None:
     """Raise DamagedRunError unless all that `state` found is that something is not sealed yet."""
     waiting = {plain(name) for name in found.files if not belongs_to_run(name)}
-    damage = [problem for problem in state.problems
-              if problem.kind != "unsealed"
-              and not (problem.kind == "added" and problem.path in waiting)]
+    damage = [
+        problem
+        for problem in state.problems
+        if problem.kind != "unsealed" and not (problem.kind == "added" and problem.path in waiting)
+    ]
     if damage:
         raise DamagedRunError(
             f"{path}: can't be sealed: {damage[0]}"

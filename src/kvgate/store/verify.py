@@ -41,13 +41,17 @@ def verify(path: Path) -> Verification:
     found = listing(path)  # 1
     if MANIFEST not in found.files and JOURNAL not in found.files:
         raise StoreError(f"{path}: is not a run folder: it has neither {MANIFEST} nor {JOURNAL}")
-    problems = [Problem(name, "added", f"is {what}: not followed")
-                for name, what in found.strange.items()]
+    problems = [
+        Problem(name, "added", f"is {what}: not followed") for name, what in found.strange.items()
+    ]
     layers, covered, broken = _layers(path, found.files)  # 2
     problems += broken
     with ThreadPoolExecutor(_THREADS, "verify") as pool:
-        hashes = {name: pool.submit(sums.hash_file, path / name)
-                  for name in covered if name in found.files}
+        hashes = {
+            name: pool.submit(sums.hash_file, path / name)
+            for name in covered
+            if name in found.files
+        }
         content = RunCheck(path, found.files)
         content.check(pool)  # 4, beside 3
         problems += content.problems
@@ -73,14 +77,17 @@ def _layers(
         if entries and before is not None and before not in entries:
             problems.append(Problem(name, "altered", f"it does not cover {before}"))
         for file in covered.keys() & entries.keys():
-            problems.append(Problem(name, "altered",
-                                    f"it covers {file}, as {covered[file][1]} does"))
+            problems.append(
+                Problem(name, "altered", f"it covers {file}, as {covered[file][1]} does")
+            )
         covered = {**{file: (value, name) for file, value in entries.items()}, **covered}
         layers.append(Layer(name, digest, len(entries)))
     last = sums_name(len(layers))
-    problems += [Problem(last, "missing", f"there is {name}, a later layer")
-                 for name in files if is_sums_name(name) and name not in {
-                     layer.name for layer in layers}]
+    problems += [
+        Problem(last, "missing", f"there is {name}, a later layer")
+        for name in files
+        if is_sums_name(name) and name not in {layer.name for layer in layers}
+    ]
     return tuple(layers), covered, problems
 
 
@@ -108,10 +115,18 @@ def _uncovered(
 ) -> list[Problem]:
     if not sealed:
         return [Problem(".", "unsealed", "the run is not sealed: anyone may change it unseen")]
-    rest = [name for name in found.files
-            if name not in covered and name != LOCK and not is_sums_name(name)]
+    rest = [
+        name
+        for name in found.files
+        if name not in covered and name != LOCK and not is_sums_name(name)
+    ]
     return [
-        Problem(name, "added", "it came into the sealed run later" if belongs_to_run(name)
-                else "no seal layer covers it")
+        Problem(
+            name,
+            "added",
+            "it came into the sealed run later"
+            if belongs_to_run(name)
+            else "no seal layer covers it",
+        )
         for name in rest
     ]

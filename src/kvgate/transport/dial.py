@@ -77,11 +77,13 @@ def _connect(
         stream = socket.create_connection((host.address, host.port), timeout=deadline.left())
     except OSError as err:
         cause = (
-            f"no answer within {deadline.seconds:g} s" if isinstance(err, TimeoutError)
+            f"no answer within {deadline.seconds:g} s"
+            if isinstance(err, TimeoutError)
             else err.strerror or str(err)
         )
         raise HostUnreachableError(
-            host.name, f"{_where(host)}: {cause}",
+            host.name,
+            f"{_where(host)}: {cause}",
             hint="see that the host is up, sshd runs there, and address and port are right",
         ) from err
     # Before paramiko speaks: Nagle and delayed ACK make 70 ms of a 4 ms handshake.
@@ -100,12 +102,14 @@ def _shake_hands(host: Host, link: paramiko.Transport, deadline: _Deadline) -> N
         link.start_client(timeout=deadline.left())
     except (paramiko.SSHException, EOFError, OSError) as err:
         raise HostUnreachableError(
-            host.name, f"{_where(host)}: no SSH handshake: {str(err) or type(err).__name__}",
+            host.name,
+            f"{_where(host)}: no SSH handshake: {str(err) or type(err).__name__}",
             hint="see that this port is an sshd's, and its log",
         ) from err
     if not link.initial_kex_done:  # start_client returns silently when its time is over
         raise HostUnreachableError(
-            host.name, f"{_where(host)}: no SSH handshake within {deadline.seconds:g} s",
+            host.name,
+            f"{_where(host)}: no SSH handshake within {deadline.seconds:g} s",
             hint="something accepts connections there and does not answer as an sshd",
         )
 
@@ -139,9 +143,7 @@ def _check_key(host: Host, key: paramiko.PKey) -> None:
     if any(one.blob == blob for one in trusted):
         return
     path = _known_hosts(host)
-    line = hostkeys.entry(
-        hostkeys.host_name(host.address or "", host.port), key.get_name(), blob
-    )
+    line = hostkeys.entry(hostkeys.host_name(host.address or "", host.port), key.get_name(), blob)
     if trusted:
         former = ", ".join(f"{one.keytype} {hostkeys.fingerprint(one.blob)}" for one in trusted)
         raise HostKeyError(
@@ -179,7 +181,8 @@ def _log_in(host: Host, link: paramiko.Transport, deadline: _Deadline) -> None:
         if not link.is_active():
             break
     raise LoginError(
-        host.name, f"user '{user}' was refused; offered: {'; '.join(offered)}",
+        host.name,
+        f"user '{user}' was refused; offered: {'; '.join(offered)}",
         hint=f"see that the key stands in ~{user}/.ssh/authorized_keys there, or correct 'user' "
         "or 'key' in the inventory",
     )
@@ -189,7 +192,8 @@ def _keys(host: Host) -> Iterator[tuple[str, paramiko.PKey]]:
     """Yield the keys that the inventory allows, each with a name for messages."""
     if host.key is None and not host.agent:
         raise LoginError(
-            host.name, "the inventory declares neither a key nor an agent",
+            host.name,
+            "the inventory declares neither a key nor an agent",
             hint="give 'key: {file: …}' or 'agent: true'",
         )
     if host.key is not None:
@@ -199,7 +203,8 @@ def _keys(host: Host) -> Iterator[tuple[str, paramiko.PKey]]:
         keys = paramiko.Agent().get_keys()
         if not keys and host.key is None:
             raise LoginError(
-                host.name, "the SSH agent holds no key, or there is no agent",
+                host.name,
+                "the SSH agent holds no key, or there is no agent",
                 hint="start one and ssh-add the key; SSH_AUTH_SOCK must be set",
             )
         for one in keys:
@@ -210,7 +215,8 @@ def _load(host: Host, text: str) -> paramiko.PKey:
     """Return the private key in `text` (OpenSSH or PEM: Ed25519, ECDSA, RSA)."""
     passphrase = (
         secret.resolve(host.name, "key_passphrase", host.key_passphrase).rstrip("\r\n")
-        if host.key_passphrase else None
+        if host.key_passphrase
+        else None
     )
     origin = secret.place(host.key) if host.key else "key"
     for kind in _KEY_CLASSES:
@@ -218,13 +224,15 @@ def _load(host: Host, text: str) -> paramiko.PKey:
             return kind.from_private_key(io.StringIO(text), password=passphrase)
         except paramiko.PasswordRequiredException as err:
             raise LoginError(
-                host.name, f"the key from {origin} has a passphrase",
+                host.name,
+                f"the key from {origin} has a passphrase",
                 hint="name where it is: 'key_passphrase: {env: …}' or '{file: …}'",
             ) from err
         except (paramiko.SSHException, ValueError, IndexError, UnicodeDecodeError):
             continue  # of another kind, or no key: told below when none fits
     raise LoginError(
-        host.name, f"{origin} holds no private key that can be read"
+        host.name,
+        f"{origin} holds no private key that can be read"
         + (" with this passphrase" if passphrase else ""),
         hint="it must be an Ed25519, ECDSA or RSA key in OpenSSH or PEM form",
     )

@@ -116,7 +116,8 @@ def command(
     size = len(line(whole))
     if size > LINE_CAP_BYTES:
         raise CommandError(
-            host, f"the command line of '{program}' has {size} bytes, over {LINE_CAP_BYTES}",
+            host,
+            f"the command line of '{program}' has {size} bytes, over {LINE_CAP_BYTES}",
             hint="hand large data over by stdin or in a file",
         )
     return whole

@@ -181,7 +181,10 @@ class Leashed(abc.ABC):
         line = self._line(words, min(deadline_s, START_TIMEOUT_S))
         process = Process(self.name, tuple(argv), line, start)
         pump = Pump(
-            line, timeout_s=deadline_s, cap_bytes=cap_bytes, on_stdout=on_stdout,
+            line,
+            timeout_s=deadline_s,
+            cap_bytes=cap_bytes,
+            on_stdout=on_stdout,
             on_pid=process.told_pid,
         )
         with self._lock:
@@ -196,14 +199,16 @@ class Leashed(abc.ABC):
         spare = f"{target}.{secrets.token_hex(6)}.kvgate"
         self.run(
             ["sh", "-c", _WRITE, "sh", target, spare, f"{mode:o}", str(len(data))],
-            timeout_s=FILE_TIMEOUT_S, stdin=data,
+            timeout_s=FILE_TIMEOUT_S,
+            stdin=data,
         ).expect_ok()
 
     def read_file(self, path: str, *, cap_bytes: int = OUTPUT_CAP_BYTES) -> bytes:
         """Return a file's bytes; raises CommandError if it is absent or over the cap."""
         result = self.run(
             ["head", "-c", str(cap_bytes + 1), _as_path(path)],
-            timeout_s=FILE_TIMEOUT_S, cap_bytes=cap_bytes + 1,
+            timeout_s=FILE_TIMEOUT_S,
+            cap_bytes=cap_bytes + 1,
         ).expect_ok()
         if len(result.stdout) > cap_bytes:
             raise CommandError(self.name, f"{path}: has more than {cap_bytes} bytes")

@@ -39,8 +39,12 @@ class _PipeLine:
     def __init__(self, words: list[str]) -> None:
         encoded = [word.encode("utf-8", "surrogateescape") for word in words]
         self._child = subprocess.Popen(
-            encoded, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            start_new_session=True, bufsize=0,
+            encoded,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            bufsize=0,
         )
         if not (self._child.stdin and self._child.stdout and self._child.stderr):
             raise OSError("no pipes")

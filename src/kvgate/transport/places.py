@@ -27,7 +27,8 @@ class Places:
             while self._limit is not None and self._taken >= self._limit:
                 if not self._free.wait(max(0.0, until - time.monotonic())):
                     raise CommandError(
-                        self._host, f"all {self._limit} sessions of the connection are in use",
+                        self._host,
+                        f"all {self._limit} sessions of the connection are in use",
                         hint="raise MaxSessions in the host's sshd_config",
                     )
             self._taken += 1

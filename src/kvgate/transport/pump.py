@@ -135,7 +135,7 @@ class Pump:
         if not self._stdin:
             return
         try:
-            self._stdin = self._stdin[self._line.write(self._stdin[:PIECE_BYTES]):]
+            self._stdin = self._stdin[self._line.write(self._stdin[:PIECE_BYTES]) :]
         except BrokenPipeError:
             self._stdin = memoryview(b"")
 

@@ -20,7 +20,8 @@ def resolve(host: str, what: str, secret: Secret) -> str:
         value = os.environ.get(secret.env)
         if not value:
             raise LoginError(
-                host, f"{what}: environment variable {secret.env} is not set",
+                host,
+                f"{what}: environment variable {secret.env} is not set",
                 hint=f"export {secret.env}, or name another place in the inventory",
             )
         return value

@@ -56,7 +56,8 @@ class SshTransport(Leashed):
             )
         except (paramiko.SSHException, EOFError, OSError) as err:
             raise HostUnreachableError(
-                self.name, f"as jump host: no way to {address} port {port}: {err}",
+                self.name,
+                f"as jump host: no way to {address} port {port}: {err}",
                 hint="see that the jump host reaches it and allows TCP forwarding",
             ) from err
 
@@ -100,9 +101,7 @@ class SshTransport(Leashed):
             places.give()
             raise self._refusal(link, f"took no command: {err}") from err
 
-    def _session(
-        self, link: paramiko.Transport, places: Places, until: float
-    ) -> paramiko.Channel:
+    def _session(self, link: paramiko.Transport, places: Places, until: float) -> paramiko.Channel:
         """Open a session, waiting for a free place where the host allows no more (MaxSessions)."""
         while True:
             places.take(until)
@@ -115,7 +114,8 @@ class SshTransport(Leashed):
                 if places.refused(until):
                     continue
                 raise CommandError(
-                    self.name, f"the host opens no session: {err.text}",
+                    self.name,
+                    f"the host opens no session: {err.text}",
                     hint="see MaxSessions and the login shell of this user on the host",
                 ) from err
             except (paramiko.SSHException, EOFError, OSError) as err:
@@ -180,9 +180,7 @@ class _ChannelLine:
 
     def drained(self) -> bool:
         ended = self._channel.eof_received or self._channel.closed  # before asking for the rest
-        return bool(ended) and not (
-            self._channel.recv_ready() or self._channel.recv_stderr_ready()
-        )
+        return bool(ended) and not (self._channel.recv_ready() or self._channel.recv_stderr_ready())
 
     def exited(self) -> bool:
         return self._channel.exit_status_ready()
@@ -199,7 +197,8 @@ class _ChannelLine:
         self._link.join(0.2)  # channels are closed before a connection that is lost says so
         if not self._link.is_active():
             raise HostUnreachableError(
-                self._host, "the link was lost while a command ran",
+                self._host,
+                "the link was lost while a command ran",
                 hint="its leash ends the command on the host; see whether the host is up",
             )
         return None

@@ -92,7 +92,9 @@ class PrivateSshd:
         raise HarnessError(f"sshd found no free port in {_TRIES} tries")
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
         """End its sessions, then the sshd itself, by pid."""
@@ -134,23 +136,31 @@ class PrivateSshd:
             self.port = probe.getsockname()[1]
         config = self._folder / "sshd_config"
         folder = str(self._folder.resolve())
-        config.write_text(_CONFIG.format(
-            address=ADDRESS, port=self.port, folder=folder, tokens=folder.replace("%", "%%"),
-            user=self._account.pw_name, pam="yes" if _locked(self._account.pw_name) else "no",
-            path=_search_path().replace('"', ""),
-        ))
+        config.write_text(
+            _CONFIG.format(
+                address=ADDRESS,
+                port=self.port,
+                folder=folder,
+                tokens=folder.replace("%", "%%"),
+                user=self._account.pw_name,
+                pam="yes" if _locked(self._account.pw_name) else "no",
+                path=_search_path().replace('"', ""),
+            )
+        )
         self._process = self._local.start(
             [sshd, "-D", "-e", "-f", str(config.resolve())],
-            deadline_s=_FOREVER_S, cap_bytes=_LOG_BYTES,
+            deadline_s=_FOREVER_S,
+            cap_bytes=_LOG_BYTES,
         )
 
     def _answers(self) -> bool:
         """Wait for its banner; False if the port was taken; HarnessError with the log's end."""
         until = time.monotonic() + _ANSWER_S
         while self._process is not None and not self._process.poll():
-            with contextlib.suppress(OSError), socket.create_connection(
-                (ADDRESS, self.port), timeout=1
-            ) as stream:
+            with (
+                contextlib.suppress(OSError),
+                socket.create_connection((ADDRESS, self.port), timeout=1) as stream,
+            ):
                 if stream.recv(4) == b"SSH-" and not self._process.poll():
                     return True
             if time.monotonic() > until:
@@ -160,8 +170,8 @@ class PrivateSshd:
         if "Address already in use" in log:
             return False
         raise HarnessError(
-            f"sshd ended at once: {log}", hint=f"see {self._folder}/sshd_config; sshd -t -f names "
-            "what it does not like",
+            f"sshd ended at once: {log}",
+            hint=f"see {self._folder}/sshd_config; sshd -t -f names what it does not like",
         )
 
     def _write_known_hosts(self) -> None:

@@ -23,8 +23,8 @@ _REMOVE_S = 300.0
 _GUARD_S = 7 * 24 * 3600.0
 
 # $1: the folder, $2: its token. The left side ends with its leash: when we end it, when the link
-# is lost, when we were killed. The right side, in a session of its own, then removes the folder if it
-# is there and its marker is still ours: twice, as a workload may be ending just then.
+# is lost, when we were killed. The right side, in a session of its own, then removes the folder if
+# it is there and its marker is still ours: twice, as a workload may be ending just then.
 _REMOVER = f"""\
 cat >/dev/null
 [ "$(cat "$1/{MARKER}")" = "$2" ] || exit 0
@@ -66,20 +66,23 @@ def scratch_folder(witness: Witness, purpose: str, *, needs_bytes: int) -> Itera
     base = _declared(witness)  # 1.
     path = _make(witness, base, purpose)  # 2.
     token = secrets.token_hex(16).encode()
-    try:
-        witness.transport.write_file(f"{path}/{MARKER}", token)  # 3.
-        room = witness.ask(["df", "-kP", path], timeout_s=_ASK_S)  # 4.
-        free = free_bytes(room.stdout)
-        _require_room(f"{witness.host.name}: {base}", free, needs_bytes)
-        with _guarded(witness, path, token):  # 5.
-            yield ScratchFolder(path, free, (room.ref,))
-    except BaseException as err:
+    with contextlib.ExitStack() as held:
         try:
-            _remove(witness, path, token)  # 6.
-        except TransportError as second:  # the first error is what matters
-            err.add_note(f"{path} on {witness.host.name} could not be removed: {second.message}")
-        raise
-    _remove(witness, path, token)  # 6.
+            witness.transport.write_file(f"{path}/{MARKER}", token)  # 3.
+            room = witness.ask(["df", "-kP", path], timeout_s=_ASK_S)  # 4.
+            free = free_bytes(room.stdout)
+            _require_room(f"{witness.host.name}: {base}", free, needs_bytes)
+            held.enter_context(_guarded(witness, path, token))  # 5.
+            yield ScratchFolder(path, free, (room.ref,))
+        except BaseException as err:
+            try:
+                _remove(witness, path, token)  # 6.
+            except TransportError as second:  # the first error is what matters
+                err.add_note(
+                    f"{path} on {witness.host.name} could not be removed: {second.message}"
+                )
+            raise
+        _remove(witness, path, token)  # 6. before the guard is let go
 
 
 @contextlib.contextmanager

@@ -79,8 +79,12 @@ def prepare(witness: Witness, workload: FioWorkload, *, seed: int = 1) -> Iterat
         yield Place(
             folder=folder.path,
             setting=Setting(
-                engine=engine, direct=direct, ramp_s=workload.ramp.to("s"),
-                runtime_s=workload.runtime.to("s"), total_bytes=total, seed=seed,
+                engine=engine,
+                direct=direct,
+                ramp_s=workload.ramp.to("s"),
+                runtime_s=workload.runtime.to("s"),
+                total_bytes=total,
+                seed=seed,
             ),
             version=version,
             evidence=(*folder.evidence, *runner.evidence, ref),
@@ -115,8 +119,11 @@ def run(
             alone = workload.model_copy(update={"jobs": [job_name]})
             place = stack.enter_context(prepare(witness, alone))
         setting = dataclasses.replace(
-            place.setting, ramp_s=workload.ramp.to("s"), runtime_s=workload.runtime.to("s"),
-            sustained=sustained, rate_bytes_per_s=rate_bytes_per_s,
+            place.setting,
+            ramp_s=workload.ramp.to("s"),
+            runtime_s=workload.runtime.to("s"),
+            sustained=sustained,
+            rate_bytes_per_s=rate_bytes_per_s,
         )
         child = _Child(witness, place, HostRunner(witness), around, on_progress, cancel)
         output = child.go(shape, setting)
@@ -139,8 +146,12 @@ def estimate(workload: FioWorkload) -> Estimate:
         limit = workload.runtime.to("s")
         by_size = moved / _ESTIMATED_B_PER_S
         seconds += workload.rounds * (
-            by_size if shape.verify else min(limit, by_size) if moved
-            else limit + workload.ramp.to("s"))
+            by_size
+            if shape.verify
+            else min(limit, by_size)
+            if moved
+            else limit + workload.ramp.to("s")
+        )
         written += workload.rounds * (total if shape.verify else moved * shape.write_share)
     return Estimate(seconds, round(written))
 
@@ -194,8 +205,12 @@ class _Child:
         with _fio_errors(self.witness), self.around():
             try:
                 done = fiopy.run(
-                    jobs, self.runner, folder=self.place.folder, deadline_s=deadline_s,
-                    on_progress=self._say if self.on_progress else None, cancel=self.cancel,
+                    jobs,
+                    self.runner,
+                    folder=self.place.folder,
+                    deadline_s=deadline_s,
+                    on_progress=self._say if self.on_progress else None,
+                    cancel=self.cancel,
                 ).output
             except (fiopy.FioCancelled, fiopy.FioTimeout):
                 raise
@@ -213,12 +228,19 @@ class _Child:
 def _what_it_met(err: fiopy.FioFailed) -> fiopy.Output:
     """Return the output of a fio that ran and met errors of the storage; else raise `err` again."""
     output = err.run.output if err.run else None
-    if (output is None or output.exit_status is None or not output.jobs or not output.error
-            or output.signal is not None):
+    if (
+        output is None
+        or output.exit_status is None
+        or not output.jobs
+        or not output.error
+        or output.signal is not None
+    ):
         raise err
     if output.error == ENOSPC:
-        raise NotRunError(("the file system ran full under fio: " + output.why(),),
-                          hint="free some space, or choose a smaller size in the plan") from err
+        raise NotRunError(
+            ("the file system ran full under fio: " + output.why(),),
+            hint="free some space, or choose a smaller size in the plan",
+        ) from err
     return output
 
 
@@ -229,9 +251,10 @@ def _fio_errors(witness: Witness) -> Iterator[None]:
     try:
         yield
     except fiopy.FioMissing as err:
-        raise NotRunError((f"{host}: {err.message}",),
-                          hint="install the package 'fio' there, or set its path under 'tools'"
-                          ) from err
+        raise NotRunError(
+            (f"{host}: {err.message}",),
+            hint="install the package 'fio' there, or set its path under 'tools'",
+        ) from err
     except fiopy.FioOutputError as err:
         raise ParseError(f"{host}: {err.message}", hint=err.hint) from err
     except fiopy.FioError as err:
@@ -278,8 +301,7 @@ def _readings(shape: Shape, output: fiopy.Output) -> tuple[Reading, ...]:
 def _errors(output: fiopy.Output, *, wrong: bool) -> int:
     """Return how many errors the jobs met: blocks of wrong content, or I/O errors."""
     return sum(
-        job.total_errors or 1
-        for job in output.jobs if job.error and (job.error == EILSEQ) is wrong
+        job.total_errors or 1 for job in output.jobs if job.error and (job.error == EILSEQ) is wrong
     )
 
 
@@ -292,15 +314,19 @@ def _verified(output: fiopy.Output) -> Reading:
     return Reading(name="verify.bytes", value=Quantity.of(total, "B"))
 
 
-def _direction(
-    direction: str, moved: Sequence[fiopy.Transfer], because: str
-) -> Iterator[Reading]:
+def _direction(direction: str, moved: Sequence[fiopy.Transfer], because: str) -> Iterator[Reading]:
     """Yield the five figures of a direction, or five times the reason that there are none."""
     if not because and len(moved) != 1:
         because = f"fio reports {len(moved)} results for {direction}, not one"
     values: dict[str, Quantity | None] = dict.fromkeys(
-        (f"fio.{direction}_bw", f"fio.{direction}_iops", f"fio.{direction}_clat_p50",
-         f"fio.{direction}_clat_p99", f"fio.bytes_{'read' if direction == 'read' else 'written'}"))
+        (
+            f"fio.{direction}_bw",
+            f"fio.{direction}_iops",
+            f"fio.{direction}_clat_p50",
+            f"fio.{direction}_clat_p99",
+            f"fio.bytes_{'read' if direction == 'read' else 'written'}",
+        )
+    )
     if not because:
         values = dict(zip(values, _figures(moved[0]), strict=True))
     for name, value in values.items():

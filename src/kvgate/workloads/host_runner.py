@@ -38,7 +38,9 @@ class HostRunner:
         tool, *rest = argv
         process = self._witness.transport.start(
             [self._witness.host.tools.get(tool, tool), *rest],
-            deadline_s=deadline_s, on_stdout=on_stdout, env=_ENV,
+            deadline_s=deadline_s,
+            on_stdout=on_stdout,
+            env=_ENV,
         )
         return HostRunning(process, self._kept)
 
@@ -89,8 +91,12 @@ class HostRunning:
 def finished(result: CommandResult) -> fiopy.Finished:
     """Return a command's result as fiopy has it."""
     return fiopy.Finished(
-        argv=result.argv, exit_status=result.exit_status,
-        stdout=result.stdout, stderr=result.stderr,
-        started_at=result.started_at, elapsed_s=result.elapsed_s, timed_out=result.timed_out,
+        argv=result.argv,
+        exit_status=result.exit_status,
+        stdout=result.stdout,
+        stderr=result.stderr,
+        started_at=result.started_at,
+        elapsed_s=result.elapsed_s,
+        timed_out=result.timed_out,
         dropped_bytes=result.stdout_dropped + result.stderr_dropped,
     )

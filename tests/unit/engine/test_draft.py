@@ -45,8 +45,13 @@ class Machine:
         say = next((say for part, say in self.says.items() if part in line), (127, b""))
         status, out = (0, say) if isinstance(say, bytes) else say
         return CommandResult(
-            host="h1", argv=tuple(argv), exit_status=status, stdout=out, stderr=b"",
-            started_at=datetime.datetime.now(datetime.UTC), elapsed_s=0.01,
+            host="h1",
+            argv=tuple(argv),
+            exit_status=status,
+            stdout=out,
+            stderr=b"",
+            started_at=datetime.datetime.now(datetime.UTC),
+            elapsed_s=0.01,
         )
 
 
@@ -98,8 +103,13 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def drafted(workspace: Path, says: Mapping[str, Say], **fields: Any) -> Draft:
-    entry = {"roles": ["serving", "client"], "transport": "local", "scratch": "/scratch",
-             "baseline": "rehearsal-linux", **fields}
+    entry = {
+        "roles": ["serving", "client"],
+        "transport": "local",
+        "scratch": "/scratch",
+        "baseline": "rehearsal-linux",
+        **fields,
+    }
     host = Host.model_validate(entry).model_copy(update={"name": "h1"})
     return draft(host, Machine(says), entry, workspace=workspace, plan=PLAN)  # type: ignore[arg-type]
 
@@ -130,7 +140,8 @@ def test_what_a_virtual_machine_shows_is_declared(workspace: Path) -> None:
     assert (have.cpu.model, have.cpu.sockets, have.cpu.threads) == ("AMD EPYC", 1, 2)
     assert (have.numa_nodes, have.gpus, have.pcie) == (1, None, [])
     assert [(disk.serial, disk.size) for disk in have.disks] == [
-        ("12345678901234567", Quantity.of(256, "GiB"))]
+        ("12345678901234567", Quantity.of(256, "GiB"))
+    ]
     assert [(nic.name, nic.speed) for nic in have.nics] == [("eth0", None)]
     assert host.tools == {"fio": "/usr/bin/fio", "nvme": "/usr/sbin/nvme"}
     assert host.scratch == "/scratch"
@@ -140,8 +151,10 @@ def test_what_a_virtual_machine_can_not_settle_is_scoped_out_with_its_reason(
     workspace: Path,
 ) -> None:
     found = by_measure(drafted(workspace, virtual()), workspace)
-    assert found["nic.speed"] == ("no host declares a NIC with a speed: eth0 reports −1 for its "
-                                  "speed (it has a link, so it is virtual)")
+    assert found["nic.speed"] == (
+        "no host declares a NIC with a speed: eth0 reports −1 for its "
+        "speed (it has a link, so it is virtual)"
+    )
     assert found["nvme.media_errors"] == "no host has an NVMe drive (its disks: vda)"
     assert found["disk.model"] == "no host declares a disk's model: vda tells none"
     assert found["pcie.width"].startswith("no PCI device reports a link: 0000:00:00.0 (8086:0d57)")
@@ -158,7 +171,8 @@ def test_every_criterion_is_covered_or_scoped_out_never_both(
     inventory, out = inventory_of(found), plan_of(found, workspace).scoped_out()
     baseline = load.load_baseline(
         workspace / "inventory/baseline.yaml",
-        load.inventory_of(yamlfile.parse(found.inventory.encode(), "inventory"))).value
+        load.inventory_of(yamlfile.parse(found.inventory.encode(), "inventory")),
+    ).value
     expected = expectations(inventory, baseline)
     for criterion in gate(workspace).criteria:
         assert bool(coverage(criterion, inventory, expected)) != (criterion.id in out), criterion.id
@@ -168,12 +182,13 @@ def test_every_criterion_is_covered_or_scoped_out_never_both(
 def test_a_server_is_declared_by_serial_and_wwn(workspace: Path) -> None:
     have = inventory_of(drafted(workspace, server())).hosts["h1"].declared
     known = {disk.id: disk for disk in have.disks}
-    assert set(known) == {
-        "SATA000001", "NVME0001", "eui.0000000000000002", "eui.0000000000000003"}
+    assert set(known) == {"SATA000001", "NVME0001", "eui.0000000000000002", "eui.0000000000000003"}
     assert known["NVME0001"].nvme
     assert known["NVME0001"].model == "SAMPLE NVME 7.68TB"
     assert {nic.name: nic.speed for nic in have.nics} == {
-        "ens1f0np0": Quantity.of(100, "Gbit/s"), "ib0": Quantity.of(200, "Gbit/s")}
+        "ens1f0np0": Quantity.of(100, "Gbit/s"),
+        "ib0": Quantity.of(200, "Gbit/s"),
+    }
     assert have.gpus
     assert (have.gpus.count, have.gpus.id) == (2, "1002:74a2")
 
@@ -183,7 +198,9 @@ def test_links_are_declared_as_they_run_and_steadily(workspace: Path) -> None:
     links = {link.address: link for link in inventory_of(found).hosts["h1"].declared.pcie}
     assert set(links) == {"0000:05:00.0", "0000:15:00.0", "0000:41:00.0", "0000:42:00.0"}
     assert (links["0000:41:00.0"].speed, links["0000:41:00.0"].width) == (
-        Quantity.of(16, "GT/s"), 8)
+        Quantity.of(16, "GT/s"),
+        8,
+    )
     assert links["0000:42:00.0"].speed is None  # below its best: may change when idle
     assert links["0000:05:00.0"].speed is None  # a GPU
     remarks = "\n".join(found.remarks)
@@ -207,8 +224,11 @@ def test_a_missing_tool_is_never_scoped_out(workspace: Path) -> None:
 
 
 def test_a_machine_that_tells_little_is_drafted_with_remarks(workspace: Path) -> None:
-    says = {key: say for key, say in virtual().items()
-            if key not in ("lscpu", "node/online", "cd /sys/bus/pci", "cd /sys/class/net")}
+    says = {
+        key: say
+        for key, say in virtual().items()
+        if key not in ("lscpu", "node/online", "cd /sys/bus/pci", "cd /sys/class/net")
+    }
     found = drafted(workspace, says)
     assert any("lscpu" in remark for remark in found.remarks)
     reasons = by_measure(found, workspace)
@@ -260,8 +280,10 @@ def two_gates(workspace: Path) -> Path:
     """Return a workspace with another gate beside G1, and a plan that runs two arms of three."""
     (workspace / "gates/g3.yaml").write_text(OTHER_GATE, "utf-8")
     text = PLAN_TEXT.replace("60 s}]", "60 s}, {gate: G3, suite: s, give_up_after: 9 s}]").replace(
-        "workloads: {}", "workloads: {kv: {arms: [recompute, local], rounds: 1, sessions: 1, "
-        "prompt_tokens: 1, output_tokens: 1, concurrency: [1]}}")
+        "workloads: {}",
+        "workloads: {kv: {arms: [recompute, local], rounds: 1, sessions: 1, "
+        "prompt_tokens: 1, output_tokens: 1, concurrency: [1]}}",
+    )
     (workspace / PLAN).write_text(text, "utf-8")
     return workspace
 

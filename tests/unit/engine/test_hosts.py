@@ -26,7 +26,12 @@ NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 
 def answer(stdout: bytes, *, elapsed_s: float = 1.0) -> CommandResult:
     return CommandResult(
-        host="n1", argv=("sh",), exit_status=0, stdout=stdout, stderr=b"", started_at=NOON,
+        host="n1",
+        argv=("sh",),
+        exit_status=0,
+        stdout=stdout,
+        stderr=b"",
+        started_at=NOON,
         elapsed_s=elapsed_s,
     )
 
@@ -35,8 +40,11 @@ def said(host: Host = LOCAL, **changed: str) -> bytes:
     """Return what a host answers whose clock is 250 ms ahead, with some lines `changed`."""
     at = NOON.timestamp()
     words = {
-        "begun": f"{at + 0.4 + 0.25:.6f}", "kernel": "6.1.0", "os": "Debian GNU/Linux 12",
-        "like": "debian ", "sudo": "unused",
+        "begun": f"{at + 0.4 + 0.25:.6f}",
+        "kernel": "6.1.0",
+        "os": "Debian GNU/Linux 12",
+        "like": "debian ",
+        "sudo": "unused",
     } | changed
     rows = [f"{kind}\t{word}\t" for kind, word in words.items() if kind != "ended"]
     names = [*hosts.PACKAGES, *(name for name in host.tools if name not in hosts.PACKAGES)]
@@ -118,10 +126,13 @@ def test_this_machine_tells_its_facts_and_what_it_lacks(tmp_path: Path) -> None:
     tool = tmp_path / "odd tool"
     tool.write_text("#!/bin/sh\nprintf 'odd\\t1.0\\nsecond line\\n'\n")
     tool.chmod(0o755)
-    host = Host.model_validate({
-        "roles": ["serving"], "transport": "local",
-        "tools": {"odd": str(tool), "fio": str(tmp_path / "no fio")},
-    })
+    host = Host.model_validate(
+        {
+            "roles": ["serving"],
+            "transport": "local",
+            "tools": {"odd": str(tool), "fio": str(tmp_path / "no fio")},
+        }
+    )
     inventory = Inventory.model_validate({"inventory": "x", "hosts": {"n1": host}})
     (report,) = hosts.survey_hosts(inventory, lambda host: LocalTransport(host.name))
     assert report.facts is not None, report.problem()
@@ -152,11 +163,16 @@ def silent_port() -> Iterator[int]:
 @pytest.mark.sshd
 def test_a_dead_host_delays_only_itself(sshd: PrivateSshd, silent_port: int) -> None:
     entry = {"roles": ["client"], **sshd.host_entry()}
-    inventory = Inventory.model_validate({"inventory": "x", "hosts": {
-        "dead": {**entry, "port": silent_port, "connect_timeout": "2 s"},
-        "well": entry,
-        "keyless": {**entry, "known_hosts": "/nonexistent"},
-    }})
+    inventory = Inventory.model_validate(
+        {
+            "inventory": "x",
+            "hosts": {
+                "dead": {**entry, "port": silent_port, "connect_timeout": "2 s"},
+                "well": entry,
+                "keyless": {**entry, "known_hosts": "/nonexistent"},
+            },
+        }
+    )
     begun = time.monotonic()
     with Connections(inventory) as connections:
         dead, well, keyless = hosts.survey_hosts(inventory, connections.to)

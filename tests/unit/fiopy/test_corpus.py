@@ -23,8 +23,12 @@ def transfer(moved: Transfer | None) -> dict[str, Any] | None:
         return None
     clat = moved.clat
     return {
-        "bw_bytes": moved.bytes_per_s, "iops": moved.iops, "io_bytes": moved.total_bytes,
-        "runtime_ms": moved.runtime_ms, "total_ios": moved.total_ios, "short_ios": moved.short_ios,
+        "bw_bytes": moved.bytes_per_s,
+        "iops": moved.iops,
+        "io_bytes": moved.total_bytes,
+        "runtime_ms": moved.runtime_ms,
+        "total_ios": moved.total_ios,
+        "short_ios": moved.short_ios,
         "clat_mean_ns": clat.mean_ns if clat else None,
         **{name: clat.percentile_ns(p) if clat else None for name, p in PERCENTILES.items()},
     }
@@ -33,8 +37,14 @@ def transfer(moved: Transfer | None) -> dict[str, Any] | None:
 def facts(output: Output) -> dict[str, Any]:
     """Return an Output under the names of the facts."""
     jobs = [
-        {"index": n, "name": job.name, "error": job.error, "read": transfer(job.read),
-         "write": transfer(job.write)} for n, job in enumerate(output.jobs)
+        {
+            "index": n,
+            "name": job.name,
+            "error": job.error,
+            "read": transfer(job.read),
+            "write": transfer(job.write),
+        }
+        for n, job in enumerate(output.jobs)
     ]
     only = output.jobs[0] if len(jobs) == 1 else None
     moved = (only.read or only.write) if only else None
@@ -42,20 +52,30 @@ def facts(output: Output) -> dict[str, Any]:
     runtime = only.options.get("runtime") if only else None
     return {
         "fio_version": str(output.version) if output.version else None,
-        "failed": output.failed, "error": output.error, "exit_code": output.exit_status,
+        "failed": output.failed,
+        "error": output.error,
+        "exit_code": output.exit_status,
         "error_text": next((each.text for each in output.complaints if each.errno), None),
-        "jobs": jobs, "job_count": sum(job.processes or 1 for job in output.jobs),
-        "read": jobs[0]["read"] if only else None, "write": jobs[0]["write"] if only else None,
-        "sum": {each: total and {"iops": total.iops, "bw_bytes": total.bytes_per_s}
-                for each, total in totals.items()},
-        "verify_failures": [{"file": each.file, "offset": each.offset}
-                            for each in output.verify_failures],
+        "jobs": jobs,
+        "job_count": sum(job.processes or 1 for job in output.jobs),
+        "read": jobs[0]["read"] if only else None,
+        "write": jobs[0]["write"] if only else None,
+        "sum": {
+            each: total and {"iops": total.iops, "bw_bytes": total.bytes_per_s}
+            for each, total in totals.items()
+        },
+        "verify_failures": [
+            {"file": each.file, "offset": each.offset} for each in output.verify_failures
+        ],
         "disk_util": [{"name": disk.name, "util_pct": disk.util_pct} for disk in output.disks],
-        "process_count": output.processes, "signal": output.signal,
-        "interrupted": output.signal is not None, "json_present": output.documents > 0,
+        "process_count": output.processes,
+        "signal": output.signal,
+        "interrupted": output.signal is not None,
+        "json_present": output.documents > 0,
         "is_note": not jobs and any(line.startswith("note: ") for line in output.noise),
         "bins_present": bool(moved and moved.clat and moved.clat.bins),
-        "noise_lines_before_json": len(output.noise) + len(output.complaints)
+        "noise_lines_before_json": len(output.noise)
+        + len(output.complaints)
         + len(output.verify_failures),
         "requested_runtime_s": int(runtime) if runtime else None,
     }

@@ -35,16 +35,22 @@ pytestmark = pytest.mark.fio
 
 def job(folder: Path, **options: object) -> Job:
     given: dict[str, object] = {
-        "name": "a job", "pattern": Pattern.READ, "filename": str(folder / "f"),
-        "block_bytes": 65536, "size_bytes": 2**20, "engine": "psync", "threads": True,
+        "name": "a job",
+        "pattern": Pattern.READ,
+        "filename": str(folder / "f"),
+        "block_bytes": 65536,
+        "size_bytes": 2**20,
+        "engine": "psync",
+        "threads": True,
     }
     return Job(**(given | options))  # type: ignore[arg-type]
 
 
 def fio_runs_in(folder: Path) -> bool:
     """Tell whether a fio that was given a job file of `folder` still runs."""
-    listed = subprocess.run(["ps", "-eo", "stat=,args="], capture_output=True, text=True,
-                            check=True).stdout.splitlines()
+    listed = subprocess.run(
+        ["ps", "-eo", "stat=,args="], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
     return any(str(folder) in line and "fio" in line and line[0] != "Z" for line in listed)
 
 
@@ -62,8 +68,13 @@ def test_a_run_measures_and_leaves_no_job_file(tmp_path: Path, fio: str) -> None
 def test_progress_comes_while_fio_runs(tmp_path: Path) -> None:
     said: list[tuple[float, Progress]] = []
     begun = time.monotonic()
-    run([job(tmp_path, time_based=True, runtime_s=2.5)], LocalRunner(), folder=str(tmp_path),
-        deadline_s=30, on_progress=lambda word: said.append((time.monotonic() - begun, word)))
+    run(
+        [job(tmp_path, time_based=True, runtime_s=2.5)],
+        LocalRunner(),
+        folder=str(tmp_path),
+        deadline_s=30,
+        on_progress=lambda word: said.append((time.monotonic() - begun, word)),
+    )
     assert len(said) >= 2
     assert said[0][0] < 2.3, "the first word came before the end"
     assert said[0][1].read_bytes_per_s > 0
@@ -75,8 +86,13 @@ def test_cancel_really_ends_fio(tmp_path: Path) -> None:
     threading.Timer(1.0, cancel.set).start()
     begun = time.monotonic()
     with pytest.raises(FioCancelled) as err:
-        run([job(tmp_path, time_based=True, runtime_s=60)], LocalRunner(), folder=str(tmp_path),
-            deadline_s=90, cancel=cancel)
+        run(
+            [job(tmp_path, time_based=True, runtime_s=60)],
+            LocalRunner(),
+            folder=str(tmp_path),
+            deadline_s=90,
+            cancel=cancel,
+        )
     assert time.monotonic() - begun < 10
     assert err.value.run is not None
     assert not fio_runs_in(tmp_path)
@@ -85,8 +101,12 @@ def test_cancel_really_ends_fio(tmp_path: Path) -> None:
 
 def test_the_deadline_really_ends_fio(tmp_path: Path) -> None:
     with pytest.raises(FioTimeout) as err:
-        run([job(tmp_path, time_based=True, runtime_s=60)], LocalRunner(), folder=str(tmp_path),
-            deadline_s=1)
+        run(
+            [job(tmp_path, time_based=True, runtime_s=60)],
+            LocalRunner(),
+            folder=str(tmp_path),
+            deadline_s=1,
+        )
     assert err.value.run is not None
     assert err.value.run.finished.elapsed_s < 9
     assert not fio_runs_in(tmp_path)
@@ -99,8 +119,9 @@ def test_a_failed_verification_carries_its_place(
     here.mkdir()
     monkeypatch.chdir(here)
     runner = LocalRunner()
-    write = job(tmp_path, pattern=Pattern.WRITE, verify="crc32c", do_verify=False,
-                save_verify_state=False)
+    write = job(
+        tmp_path, pattern=Pattern.WRITE, verify="crc32c", do_verify=False, save_verify_state=False
+    )
     run([write], runner, folder=str(tmp_path), deadline_s=30)
     with (tmp_path / "f").open("r+b") as file:
         file.seek(3 * 65536 + 5000)
@@ -120,8 +141,13 @@ def test_an_engine_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 def test_no_fio_is_said(tmp_path: Path) -> None:
     with pytest.raises(FioMissing, match="no fio at '/nonexistent/fio'"):
-        run([job(tmp_path)], LocalRunner(), folder=str(tmp_path), deadline_s=30,
-            fio="/nonexistent/fio")
+        run(
+            [job(tmp_path)],
+            LocalRunner(),
+            folder=str(tmp_path),
+            deadline_s=30,
+            fio="/nonexistent/fio",
+        )
     with pytest.raises(FioMissing):
         version(LocalRunner(), fio="/nonexistent/fio")
 
@@ -147,8 +173,7 @@ def test_a_command_that_is_not_fio_is_an_error(tmp_path: Path) -> None:
 
 def test_progress_needs_whole_seconds(tmp_path: Path) -> None:
     with pytest.raises(FioJobError):
-        run([job(tmp_path)], LocalRunner(), folder=str(tmp_path), deadline_s=30,
-            progress_every_s=0)
+        run([job(tmp_path)], LocalRunner(), folder=str(tmp_path), deadline_s=30, progress_every_s=0)
 
 
 class Scripted:
@@ -161,8 +186,13 @@ class Scripted:
     def run(self, argv: Sequence[str], *, timeout_s: float) -> Finished:
         return self.finished
 
-    def start(self, argv: Sequence[str], *, deadline_s: float,
-              on_stdout: Callable[[bytes], None] | None = None) -> Scripted:
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        deadline_s: float,
+        on_stdout: Callable[[bytes], None] | None = None,
+    ) -> Scripted:
         return self
 
     def wait(self, timeout_s: float) -> Finished | None:
@@ -187,13 +217,16 @@ class Scripted:
         ({"timed_out": True, "exit_status": None}, FioTimeout, "deadline"),
         ({"exit_status": 137}, FioFailed, "exited 137"),
         ({"exit_status": 137, "stdout": b""}, FioFailed, "exited 137"),
-        ({"stdout": b"{\n \"fio version\" : \"fio-3"}, FioOutputError, "cut or damaged"),
+        ({"stdout": b'{\n "fio version" : "fio-3'}, FioOutputError, "cut or damaged"),
         ({"stdout": b"note: only a note\n"}, FioOutputError, "no result"),
     ],
 )
 def test_what_is_not_a_measurement_is_never_returned(
-    tmp_path: Path, recorded: Callable[[str], bytes],
-    changes: dict[str, object], error: type[FioError], says: str,
+    tmp_path: Path,
+    recorded: Callable[[str], bytes],
+    changes: dict[str, object],
+    error: type[FioError],
+    says: str,
 ) -> None:
     real = LocalRunner().run(["true"], timeout_s=10)
     whole = dataclasses.replace(real, stdout=recorded("fio-3.33_verify_ok.json"))

@@ -8,24 +8,54 @@ from fiopy import FioJobError, Job, Pattern
 
 
 def job(**options: object) -> Job:
-    given: dict[str, object] = {"name": "j", "pattern": Pattern.READ, "filename": "/s/f",
-                                "size_bytes": 4096}
+    given: dict[str, object] = {
+        "name": "j",
+        "pattern": Pattern.READ,
+        "filename": "/s/f",
+        "size_bytes": 4096,
+    }
     return Job(**(given | options))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("filename", "/s/f\nrw=write"), ("filename", "/s/f\r"), ("filename", "/s/#1"),
-        ("filename", "/s/${HOME}"), ("filename", "/s/a;b"), ("filename", "/s/\x00"),
-        ("filename", "/s/[x]"), ("filename", "a\\b"), ("filename", " /s/f"), ("filename", "-"),
-        ("filename", ""), ("filename", "/s/\u2028x"), ("filename", "x" * 5000),
-        ("name", "a]\n[b"), ("name", "global"), ("name", ""), ("name", "n" * 300),
-        ("block_bytes", 0), ("block_bytes", True), ("block_bytes", 4096.0), ("block_bytes", "4k"),
-        ("size_bytes", -1), ("queue_depth", 0), ("read_pct", 101), ("pattern", "read"),
-        ("pattern", "trim"), ("engine", "libaio\nx"), ("engine", "external:/x.so"),
-        ("direct", 1), ("runtime_s", -1), ("runtime_s", float("nan")), ("runtime_s", 1e9),
-        ("runtime_s", 0.00001), ("verify", "crc7"), ("percentiles", ()), ("percentiles", (0.0,)),
+        ("filename", "/s/f\nrw=write"),
+        ("filename", "/s/f\r"),
+        ("filename", "/s/#1"),
+        ("filename", "/s/${HOME}"),
+        ("filename", "/s/a;b"),
+        ("filename", "/s/\x00"),
+        ("filename", "/s/[x]"),
+        ("filename", "a\\b"),
+        ("filename", " /s/f"),
+        ("filename", "-"),
+        ("filename", ""),
+        ("filename", "/s/\u2028x"),
+        ("filename", "x" * 5000),
+        ("name", "a]\n[b"),
+        ("name", "global"),
+        ("name", ""),
+        ("name", "n" * 300),
+        ("block_bytes", 0),
+        ("block_bytes", True),
+        ("block_bytes", 4096.0),
+        ("block_bytes", "4k"),
+        ("size_bytes", -1),
+        ("queue_depth", 0),
+        ("read_pct", 101),
+        ("pattern", "read"),
+        ("pattern", "trim"),
+        ("engine", "libaio\nx"),
+        ("engine", "external:/x.so"),
+        ("direct", 1),
+        ("runtime_s", -1),
+        ("runtime_s", float("nan")),
+        ("runtime_s", 1e9),
+        ("runtime_s", 0.00001),
+        ("verify", "crc7"),
+        ("percentiles", ()),
+        ("percentiles", (0.0,)),
         ("percentiles", [50.0]),
     ],
 )

@@ -66,8 +66,10 @@ def test_any_text_is_jobs_or_a_fio_error(text: str) -> None:
 
 
 def test_sections_defaults_comments_and_sizes() -> None:
-    text = ("# why\n[global]\nbs=8k ; small\ndirect=1\nfilename=/s/f\n\n"
-            "[a]\nsize=1m\nreadwrite=rw\nruntime=1500ms\n[b]\nsize=1g\nstonewall\nbs=512\n")
+    text = (
+        "# why\n[global]\nbs=8k ; small\ndirect=1\nfilename=/s/f\n\n"
+        "[a]\nsize=1m\nreadwrite=rw\nruntime=1500ms\n[b]\nsize=1g\nstonewall\nbs=512\n"
+    )
     a, b = parse_jobs(text)
     assert (a.block_bytes, a.size_bytes, a.pattern) == (8192, 2**20, Pattern.READWRITE)
     assert (a.runtime_s, a.direct, a.wait_for_earlier) == (1.5, True, None)
@@ -78,11 +80,17 @@ def test_sections_defaults_comments_and_sizes() -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("iodeph=3", "did you mean 'iodepth'"), ("bs=4KiB", "not a plain number"),
-        ("exec_prerun=rm -rf x", "not one that fiopy knows"), ("direct=yes", "neither 0 nor 1"),
-        ("rw=trim", "not one of"), ("filename=/a:/b", "names several files"), ("bs=", "no value"),
-        ("runtime=soon", "not a time"), ("percentile_list=a:b", "no list"),
-        ("iodepth=4k", "not a plain number"), ("[half", "no section"),
+        ("iodeph=3", "did you mean 'iodepth'"),
+        ("bs=4KiB", "not a plain number"),
+        ("exec_prerun=rm -rf x", "not one that fiopy knows"),
+        ("direct=yes", "neither 0 nor 1"),
+        ("rw=trim", "not one of"),
+        ("filename=/a:/b", "names several files"),
+        ("bs=", "no value"),
+        ("runtime=soon", "not a time"),
+        ("percentile_list=a:b", "no list"),
+        ("iodepth=4k", "not a plain number"),
+        ("[half", "no section"),
     ],
 )
 def test_what_is_not_known_is_refused_with_its_line(line: str, says: str) -> None:
@@ -104,17 +112,29 @@ def test_no_jobs_is_an_error(text: str) -> None:
 def test_fio_takes_every_option_that_we_write(fio: str, tmp_path: Path) -> None:
     """Write each option once and let fio say what it understood (--parse-only, then a real run)."""
     one = {
-        "flag": True, "int": 50, "bytes": 65536, "seconds": 1.5, "path": str(tmp_path / "a:b"),
+        "flag": True,
+        "int": 50,
+        "bytes": 65536,
+        "seconds": 1.5,
+        "path": str(tmp_path / "a:b"),
         "percentiles": (50.0, 99.9),
     }
-    special = {"engine": "psync", "verify": "md5", "fallocate": "none", "queue_depth": 1,
-               "continue_on_error": "verify", "pattern": Pattern.RANDRW, "jobs": 1,
-               "directory": None}
+    special = {
+        "engine": "psync",
+        "verify": "md5",
+        "fallocate": "none",
+        "queue_depth": 1,
+        "continue_on_error": "verify",
+        "pattern": Pattern.RANDRW,
+        "jobs": 1,
+        "directory": None,
+    }
     options = {field: special.get(field, one.get(option.kind)) for field, option in OPTIONS.items()}
     path = tmp_path / "all.fio"
     path.write_text(jobs_text([Job(name="all", **options)]))  # type: ignore[arg-type]
-    done = subprocess.run([fio, "--parse-only", str(path)], capture_output=True, text=True,
-                          timeout=30, check=False)
+    done = subprocess.run(
+        [fio, "--parse-only", str(path)], capture_output=True, text=True, timeout=30, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -123,8 +143,9 @@ def test_a_colon_in_a_file_name_stays_one_file(fio: str, tmp_path: Path) -> None
     job = Job(name="c", pattern=Pattern.WRITE, filename=str(tmp_path / "a:b"), size_bytes=4096)
     path = tmp_path / "c.fio"
     path.write_text(jobs_text([job]))
-    done = subprocess.run([fio, "--output-format=json", str(path)], capture_output=True,
-                          timeout=30, check=True)
+    done = subprocess.run(
+        [fio, "--output-format=json", str(path)], capture_output=True, timeout=30, check=True
+    )
     assert json.loads(done.stdout)["jobs"][0]["write"]["io_bytes"] == 4096
     assert (tmp_path / "a:b").stat().st_size == 4096
 

@@ -43,8 +43,7 @@ def test_death_by_signal_is_128_and_more() -> None:
 
 def test_the_deadline_ends_the_command_and_its_children() -> None:
     begun = time.monotonic()
-    done = LocalRunner().run(
-        ["sh", "-c", "sleep 60 & echo $!; echo $$; wait"], timeout_s=0.4)
+    done = LocalRunner().run(["sh", "-c", "sleep 60 & echo $!; echo $$; wait"], timeout_s=0.4)
     assert (done.timed_out, done.exit_status) == (True, None)
     assert time.monotonic() - begun < 4
     assert all(gone(int(pid)) for pid in done.stdout.split())
@@ -94,8 +93,11 @@ def test_no_thread_or_descriptor_is_left() -> None:
 def test_stdout_arrives_as_it_comes(stream: str) -> None:
     pieces: list[bytes] = []
     runner = LocalRunner()
-    running = runner.start(["sh", "-c", f"echo a {stream}; sleep 0.3; echo b {stream}"],
-                           deadline_s=10, on_stdout=pieces.append)
+    running = runner.start(
+        ["sh", "-c", f"echo a {stream}; sleep 0.3; echo b {stream}"],
+        deadline_s=10,
+        on_stdout=pieces.append,
+    )
     while running.wait(0.1) is None:
         pass
     assert pieces == ([] if stream else [b"a\n", b"b\n"])

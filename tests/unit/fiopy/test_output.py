@@ -17,8 +17,9 @@ Recorded = Callable[[str], bytes]
 
 
 def read(recorded: Recorded, name: str, status: int) -> Output:
-    return parse_output(recorded(f"fio-3.33_{name}.stdout"),
-                        recorded(f"fio-3.33_{name}.stderr"), status)
+    return parse_output(
+        recorded(f"fio-3.33_{name}.stdout"), recorded(f"fio-3.33_{name}.stderr"), status
+    )
 
 
 def test_of_several_documents_the_last_is_the_result(recorded: Recorded) -> None:
@@ -44,7 +45,10 @@ def test_failed_verifications_are_failures_even_at_exit_0(recorded: Recorded) ->
     assert output.failed
     assert (output.error, output.errors) == (84, 3)
     assert [(each.file, each.offset) for each in output.verify_failures] == [
-        ("data/v", 196608), ("data/v", 327680), ("data/v", 589824)]
+        ("data/v", 196608),
+        ("data/v", 327680),
+        ("data/v", 589824),
+    ]
     assert "verification failed on 3 block(s)" in output.why()
 
 
@@ -98,8 +102,11 @@ def document(**changes: object) -> dict[str, object]:
     ],
 )
 def test_units_follow_key_and_version(
-    version: str, latency: dict[str, object], kbytes: dict[str, object],
-    clat_ns: float | None, total: int,
+    version: str,
+    latency: dict[str, object],
+    kbytes: dict[str, object],
+    clat_ns: float | None,
+    total: int,
 ) -> None:
     said = document(**latency, **kbytes) | {"fio version": version}
     moved = parse_output(json.dumps(said).encode()).jobs[0].read
@@ -111,8 +118,17 @@ def test_units_follow_key_and_version(
 
 
 @pytest.mark.parametrize(
-    "change", [{"iops": None}, {"iops": "N/A"}, {"iops": -1}, {"runtime": True}, {"bw": []},
-               {"io_bytes": 1.5}, {"clat": {"percentile": {"x": 1}}}, {"clat": []}],
+    "change",
+    [
+        {"iops": None},
+        {"iops": "N/A"},
+        {"iops": -1},
+        {"runtime": True},
+        {"bw": []},
+        {"io_bytes": 1.5},
+        {"clat": {"percentile": {"x": 1}}},
+        {"clat": []},
+    ],
 )
 def test_a_figure_of_unknown_form_is_an_error(change: dict[str, object]) -> None:
     with pytest.raises(FioOutputError):
@@ -150,8 +166,11 @@ SAMPLES = sorted(p.read_bytes() for p in RECORDED.iterdir() if p.stat().st_size)
 
 @given(
     st.sampled_from(SAMPLES),
-    st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 3),
-                       st.binary(max_size=12)), min_size=1, max_size=6),
+    st.lists(
+        st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 3), st.binary(max_size=12)),
+        min_size=1,
+        max_size=6,
+    ),
     st.none() | st.integers(0, 255),
 )
 @settings(max_examples=400, deadline=None)
@@ -164,9 +183,9 @@ def test_mutated_outputs_raise_only_our_family(
         if kind == 0:
             text[at:at] = new
         elif kind == 1:
-            del text[at:at + len(new) * 20]
+            del text[at : at + len(new) * 20]
         elif kind == 2:
-            text[at:at + len(new)] = new
+            text[at : at + len(new)] = new
         else:
             del text[at:]
             text += new

@@ -17,7 +17,7 @@ def test_each_document_is_one_word_whatever_the_pieces(
     watch = Watch(said.append)
     text = b"noise\n" + recorded("fio-3.33_status_interval.json")
     for at in range(0, len(text), piece):
-        watch.feed(text[at:at + piece])
+        watch.feed(text[at : at + piece])
     assert len(said) == 5
     assert [each.elapsed_s for each in said] == sorted(each.elapsed_s or 0 for each in said)
     assert all(each.job == "kv-restore" for each in said)

@@ -24,8 +24,11 @@ def test_sysfs_of_a_virtual_machine(recorded: Recorded) -> None:
 def test_sysfs_of_a_server(recorded: Recorded) -> None:
     found = named(from_sysfs(recorded("sysfs_block/composed-server.txt")))
     assert found["nvme0n1"] == BlockDevice(
-        name="nvme0n1", size_bytes=15002931888 * 512, serial="NVME0001",
-        wwn="eui.0000000000000001", model="SAMPLE NVME 7.68TB",
+        name="nvme0n1",
+        size_bytes=15002931888 * 512,
+        serial="NVME0001",
+        wwn="eui.0000000000000001",
+        model="SAMPLE NVME 7.68TB",
     )
     assert found["nvme0n1"].nvme
     assert not found["sda"].nvme
@@ -39,11 +42,19 @@ def test_a_scsi_serial_survives_a_length_byte_that_is_a_line_end(recorded: Recor
     assert (sda.serial, sda.wwn) == ("SATA000001", "naa.5000000000000001")
 
 
-@pytest.mark.parametrize("bad", [
-    b"vda/removable:0\n", b"vda/size:-1\n", b"vda/size:\n", b"vda\n", b"vda/size:1\0\n",
-    b"vda/size:1\nvda/serial:\xff\xfe\n", b"sda/size:1\nsda/device/vpd_pg80:x\n",
-    b"vda/size:1\nvda/size:2\n",
-])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"vda/removable:0\n",
+        b"vda/size:-1\n",
+        b"vda/size:\n",
+        b"vda\n",
+        b"vda/size:1\0\n",
+        b"vda/size:1\nvda/serial:\xff\xfe\n",
+        b"sda/size:1\nsda/device/vpd_pg80:x\n",
+        b"vda/size:1\nvda/size:2\n",
+    ],
+)
 def test_sysfs_refuses(bad: bytes) -> None:
     with pytest.raises(ParseError, match="/sys/block"):
         from_sysfs(bad)
@@ -56,11 +67,14 @@ def test_lsblk_json(recorded: Recorded) -> None:
 
 
 def test_lsblk_sizes_as_texts_children_and_doubles() -> None:
-    found = from_lsblk(b'''{"blockdevices": [{"name": "a", "size": "10", "wwn": "", "children": [
+    found = from_lsblk(b"""{"blockdevices": [{"name": "a", "size": "10", "wwn": "", "children": [
         {"name": "d", "size": 5}]}, {"name": "b", "size": null, "children": [
-        {"name": "d", "size": 5}]}]}''')
+        {"name": "d", "size": 5}]}]}""")
     assert [(each.name, each.size_bytes, each.wwn) for each in found] == [
-        ("a", 10, None), ("d", 5, None), ("b", None, None)]
+        ("a", 10, None),
+        ("d", 5, None),
+        ("b", None, None),
+    ]
 
 
 def test_lsblk_table(recorded: Recorded) -> None:
@@ -69,16 +83,24 @@ def test_lsblk_table(recorded: Recorded) -> None:
     assert found["zram0"].size_bytes == 0
 
 
-@pytest.mark.parametrize("bad", [
-    b"", b"lsblk: invalid option\nUsage:\n", b"NAME TYPE\nvda disk\n",
-    b"NAME SIZE TYPE\nvda N/A disk\n",
-    b'{"blockdevices": 3}', b'{"blockdevices": [3]}', b'{"blockdevices": [{"size": 3}]}',
-    b'{"blockdevices": [{"name": "a", "size": true}]}',
-    b'{"blockdevices": [{"name": "a", "size": -3}]}',
-    b'{"blockdevices": [{"name": "a", "size": 1.5}]}', b'{"blockdevices": [{"name": 7}]}',
-    b'{"blockdevices": [{"name": "a", "size": "50G"}]}',
-    b'{"blockdevices": [{"name": "a", "size": 1}, {"name": "a", "size": 2}]}',
-])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"",
+        b"lsblk: invalid option\nUsage:\n",
+        b"NAME TYPE\nvda disk\n",
+        b"NAME SIZE TYPE\nvda N/A disk\n",
+        b'{"blockdevices": 3}',
+        b'{"blockdevices": [3]}',
+        b'{"blockdevices": [{"size": 3}]}',
+        b'{"blockdevices": [{"name": "a", "size": true}]}',
+        b'{"blockdevices": [{"name": "a", "size": -3}]}',
+        b'{"blockdevices": [{"name": "a", "size": 1.5}]}',
+        b'{"blockdevices": [{"name": 7}]}',
+        b'{"blockdevices": [{"name": "a", "size": "50G"}]}',
+        b'{"blockdevices": [{"name": "a", "size": 1}, {"name": "a", "size": 2}]}',
+    ],
+)
 def test_lsblk_refuses(bad: bytes) -> None:
     with pytest.raises(ParseError, match="lsblk"):
         from_lsblk(bad)

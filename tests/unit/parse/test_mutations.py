@@ -58,19 +58,27 @@ def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
         at, to = sorted(draw(st.tuples(*[st.integers(0, len(answer))] * 2)))
         lines = answer.split(b"\n")
         line = draw(st.integers(0, len(lines) - 1))
-        answer = draw(st.sampled_from([
-            answer[:at],  # cut
-            answer[:at] + answer[to:],  # a piece lost
-            b"\n".join(lines[:line] + lines[line + 1 :]),  # a line lost
-            b"\n".join([*lines[:line], lines[line], *lines[line:]]),  # a line doubled
-            answer.replace(b"\n", b"\r\n"),
-            answer[:at] + b"\0" + answer[at:],
-            answer[:at] + b"\xff\xfe" + answer[at:],
-            re.sub(rb"\d+", b"N/A", answer, count=1),
-            re.sub(rb"(\d)\.(\d)", rb"\1,\2", answer),
-            re.sub(rb"(\d+)", draw(st.sampled_from([b"-1", b"NaN", b"1e999", b"9" * 50])), answer),
-            answer[:at] + draw(st.binary(max_size=8)) + answer[at:],
-        ]))
+        answer = draw(
+            st.sampled_from(
+                [
+                    answer[:at],  # cut
+                    answer[:at] + answer[to:],  # a piece lost
+                    b"\n".join(lines[:line] + lines[line + 1 :]),  # a line lost
+                    b"\n".join([*lines[:line], lines[line], *lines[line:]]),  # a line doubled
+                    answer.replace(b"\n", b"\r\n"),
+                    answer[:at] + b"\0" + answer[at:],
+                    answer[:at] + b"\xff\xfe" + answer[at:],
+                    re.sub(rb"\d+", b"N/A", answer, count=1),
+                    re.sub(rb"(\d)\.(\d)", rb"\1,\2", answer),
+                    re.sub(
+                        rb"(\d+)",
+                        draw(st.sampled_from([b"-1", b"NaN", b"1e999", b"9" * 50])),
+                        answer,
+                    ),
+                    answer[:at] + draw(st.binary(max_size=8)) + answer[at:],
+                ]
+            )
+        )
     return answer
 
 
@@ -90,8 +98,11 @@ def in_text(number: decimal.Decimal, printed: set[decimal.Decimal]) -> bool:
     """Tell whether `number` is printed, or is a declared conversion of one that is."""
     if {number, number / block.SECTOR_BYTES, number + smart.KELVIN} & printed:
         return True
-    return any(abs(number / 1024**power - each) * 1024**power < 1
-               for power in range(1, 7) for each in printed)  # lsblk's table: K to E
+    return any(
+        abs(number / 1024**power - each) * 1024**power < 1
+        for power in range(1, 7)
+        for each in printed
+    )  # lsblk's table: K to E
 
 
 def printed_in(answer: bytes) -> set[decimal.Decimal]:

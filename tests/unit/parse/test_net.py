@@ -33,10 +33,18 @@ def test_no_speed_is_none(speed: bytes) -> None:
     assert named(b"e/speed:" + speed + b"\n")["e"].speed_mbps is None
 
 
-@pytest.mark.parametrize("bad", [
-    b"e/speed:fast\n", b"e/speed:-2\n", b"e/carrier:2\n", b"e/address:zz\n", b"eth0\n",
-    b"e/speed:10\ne/speed:20\n", b"e/speed:1,5\n",
-])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"e/speed:fast\n",
+        b"e/speed:-2\n",
+        b"e/carrier:2\n",
+        b"e/address:zz\n",
+        b"eth0\n",
+        b"e/speed:10\ne/speed:20\n",
+        b"e/speed:1,5\n",
+    ],
+)
 def test_refused(bad: bytes) -> None:
     with pytest.raises(ParseError, match="/sys/class/net"):
         ports(bad)

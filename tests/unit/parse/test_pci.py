@@ -27,11 +27,17 @@ def test_links_of_a_server(recorded: Recorded) -> None:
     assert (silent.speed_gts, silent.width, silent.width_max) == (None, None, None)
 
 
-@pytest.mark.parametrize("bad", [
-    b"vda/vendor:0x8086\n", b"0000:00:00.0/vendor:0x8086\n", ONE.replace(b"0x8086", b"8086"),
-    ONE + b"0000:00:00.0/current_link_speed:fast\n", ONE + b"0000:00:00.0/max_link_width:x16\n",
-    ONE + b"0000:00:00.0/current_link_speed:16,0 GT/s PCIe\n",
-])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"vda/vendor:0x8086\n",
+        b"0000:00:00.0/vendor:0x8086\n",
+        ONE.replace(b"0x8086", b"8086"),
+        ONE + b"0000:00:00.0/current_link_speed:fast\n",
+        ONE + b"0000:00:00.0/max_link_width:x16\n",
+        ONE + b"0000:00:00.0/current_link_speed:16,0 GT/s PCIe\n",
+    ],
+)
 def test_refused(bad: bytes) -> None:
     with pytest.raises(ParseError, match="/sys/bus/pci"):
         functions(bad)

@@ -9,8 +9,13 @@ from kvgate.parse.smart import smart_log
 
 Recorded = Callable[[str], bytes]
 LOG: dict[str, Any] = {
-    "critical_warning": 0, "temperature": 310, "avail_spare": 100, "spare_thresh": 10,
-    "percent_used": 0, "media_errors": 0, "power_on_hours": 31,
+    "critical_warning": 0,
+    "temperature": 310,
+    "avail_spare": 100,
+    "spare_thresh": 10,
+    "percent_used": 0,
+    "media_errors": 0,
+    "power_on_hours": 31,
 }
 
 
@@ -47,13 +52,24 @@ def test_not_available_is_none_where_it_may_be() -> None:
     assert smart_log(log(temperature=0)).temperature_c is None
 
 
-@pytest.mark.parametrize("changes", [
-    {"media_errors": None}, {"media_errors": "N/A"}, {"media_errors": "1,5"}, {"media_errors": 1.5},
-    {"media_errors": -1}, {"media_errors": True}, {"media_errors": {"lo": 1}},
-    {"media_errors": [1]},
-    {"media_errors": 2**128}, {"media_errors": float("nan")}, {"media_errors": {"value": {}}},
-    {"media_errors": 1e300}, {"MEDIA_ERRORS": 3},
-])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"media_errors": None},
+        {"media_errors": "N/A"},
+        {"media_errors": "1,5"},
+        {"media_errors": 1.5},
+        {"media_errors": -1},
+        {"media_errors": True},
+        {"media_errors": {"lo": 1}},
+        {"media_errors": [1]},
+        {"media_errors": 2**128},
+        {"media_errors": float("nan")},
+        {"media_errors": {"value": {}}},
+        {"media_errors": 1e300},
+        {"MEDIA_ERRORS": 3},
+    ],
+)
 def test_a_counter_that_is_none_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(ParseError, match="smart-log"):
         smart_log(log(**changes))

@@ -16,14 +16,23 @@ def test_os_release_as_debian_writes_it(recorded: Recorded) -> None:
 
 
 def test_os_release_with_single_quotes_escapes_comments_and_crlf() -> None:
-    found = system.os_release(b"# why\r\nID='arch'\r\n\r\nNAME=\"a \\\"b\\\"\"\r\nEMPTY=\r\n")
+    found = system.os_release(b'# why\r\nID=\'arch\'\r\n\r\nNAME="a \\"b\\""\r\nEMPTY=\r\n')
     assert found == {"ID": "arch", "NAME": 'a "b"', "EMPTY": ""}
 
 
-@pytest.mark.parametrize("bad", [
-    b"", b"NAME=x\n", b"ID=\n", b"ID=a b\n", b'ID="open\n', b"no assignment\n", b"ID=\xff\n",
-    b"ID=x\0\n",
-])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"",
+        b"NAME=x\n",
+        b"ID=\n",
+        b"ID=a b\n",
+        b'ID="open\n',
+        b"no assignment\n",
+        b"ID=\xff\n",
+        b"ID=x\0\n",
+    ],
+)
 def test_os_release_refuses(bad: bytes) -> None:
     with pytest.raises(ParseError, match="os-release"):
         system.os_release(bad)
@@ -39,10 +48,16 @@ def test_uname_takes_the_machine_not_the_platform() -> None:
     assert system.uname(line).machine == "i686"
 
 
-@pytest.mark.parametrize("bad", [
-    b"", b"Darwin h 21.6.0 x86_64", b"Linux h 6.1.0 #1 sparc64 GNU/Linux",
-    b"Linux h six #1 x86_64 GNU/Linux", b"Linux h 6.1 x86_64 GNU/Linux\nLinux\n",
-])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"",
+        b"Darwin h 21.6.0 x86_64",
+        b"Linux h 6.1.0 #1 sparc64 GNU/Linux",
+        b"Linux h six #1 x86_64 GNU/Linux",
+        b"Linux h 6.1 x86_64 GNU/Linux\nLinux\n",
+    ],
+)
 def test_uname_refuses(bad: bytes) -> None:
     with pytest.raises(ParseError, match="uname"):
         system.uname(bad)
@@ -54,10 +69,17 @@ def test_memory(recorded: Recorded) -> None:
     assert system.mem_total_kib(answer) == printed
 
 
-@pytest.mark.parametrize("bad", [
-    b"MemTotal: 0 kB\n", b"MemTotal: 1 MB\n", b"MemFree: 5 kB\n", b"MemTotal: 1 kB\nMemTotal: 2 kB",
-    b"MemTotal: N/A kB\n", b"MemTotal: 24,5 kB\n",
-])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"MemTotal: 0 kB\n",
+        b"MemTotal: 1 MB\n",
+        b"MemFree: 5 kB\n",
+        b"MemTotal: 1 kB\nMemTotal: 2 kB",
+        b"MemTotal: N/A kB\n",
+        b"MemTotal: 24,5 kB\n",
+    ],
+)
 def test_memory_refuses(bad: bytes) -> None:
     with pytest.raises(ParseError, match="meminfo"):
         system.mem_total_kib(bad)

@@ -22,8 +22,13 @@ def result_of(argv: Sequence[str], say: Say, elapsed_s: float = 0.01) -> Command
     status, out, err = (0, say, b"") if isinstance(say, bytes) else say
     began = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=elapsed_s)
     return CommandResult(
-        host="h1", argv=tuple(argv), exit_status=status, stdout=out, stderr=err,
-        started_at=began, elapsed_s=elapsed_s,
+        host="h1",
+        argv=tuple(argv),
+        exit_status=status,
+        stdout=out,
+        stderr=err,
+        started_at=began,
+        elapsed_s=elapsed_s,
     )
 
 
@@ -58,8 +63,10 @@ MakeWitness = Callable[..., Witness]
 @pytest.fixture
 def scripted() -> MakeWitness:
     """Return witness(says, declared, **host fields) for a scripted host."""
+
     def make(says: Mapping[str, Say], declared: Mapping[str, Any], **fields: Any) -> Witness:
         return Witness(host_of(declared, **fields), Scripted(says), keep)  # type: ignore[arg-type]
+
     return make
 
 

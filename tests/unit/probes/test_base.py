@@ -38,7 +38,8 @@ def test_unanswered_has_a_problem_for_every_item(here: Any) -> None:
     ports = next(probe for probe in ALL if probe.name == "ports")
     found = ports.unanswered(here(DECLARED).host, "it is down")
     assert {(r.name, r.item, r.problem) for r in found} == {
-        (name, item, "it is down") for name in ports.measures for item in ("lo", "nosuch0")}
+        (name, item, "it is down") for name in ports.measures for item in ("lo", "nosuch0")
+    }
 
 
 def test_a_folder_that_is_not_there_is_no_answer(here: Any) -> None:
@@ -52,10 +53,15 @@ def test_a_file_that_is_not_there_is_left_out(here: Any) -> None:
     assert b"lo/address:00:00:00:00:00:00" in asked.stdout
 
 
-@pytest.mark.parametrize(("number", "places", "unit", "text"), [
-    (7_681_501_126_656, 9, "GB", "7681.501126656 GB"), (100_000, 3, "Gbit/s", "100 Gbit/s"),
-    (0, 12, "TB", "0 TB"), (2**128 - 1, 12, "TB", "340282366920938463463374607.431768211455 TB"),
-])
+@pytest.mark.parametrize(
+    ("number", "places", "unit", "text"),
+    [
+        (7_681_501_126_656, 9, "GB", "7681.501126656 GB"),
+        (100_000, 3, "Gbit/s", "100 Gbit/s"),
+        (0, 12, "TB", "0 TB"),
+        (2**128 - 1, 12, "TB", "340282366920938463463374607.431768211455 TB"),
+    ],
+)
 def test_shifted_numbers_stay_exact(number: int, places: int, unit: str, text: str) -> None:
     assert str(shifted(number, places, unit)) == text
     assert shifted(number, places, unit).base == number * (10**6 if unit == "Gbit/s" else 1)

@@ -16,8 +16,13 @@ BEGAN_S = decimal.Decimal(int(BEGAN.timestamp())) + decimal.Decimal("0.25")
 
 def result(host_s: decimal.Decimal, elapsed_s: float) -> CommandResult:
     return CommandResult(
-        host="h1", argv=("date",), exit_status=0, stdout=f"{host_s:.9f}\n".encode(), stderr=b"",
-        started_at=BEGAN, elapsed_s=elapsed_s,
+        host="h1",
+        argv=("date",),
+        exit_status=0,
+        stdout=f"{host_s:.9f}\n".encode(),
+        stderr=b"",
+        started_at=BEGAN,
+        elapsed_s=elapsed_s,
     )
 
 
@@ -26,11 +31,13 @@ def test_the_offset_is_taken_in_the_middle_of_the_question() -> None:
     assert (found.offset_s, found.uncertain_s) == (decimal.Decimal(1), decimal.Decimal("0.02"))
 
 
-def test_the_quickest_question_counts(scripted: Any, told: Any,
-                                      monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_quickest_question_counts(
+    scripted: Any, told: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     witness = scripted({}, {})
-    answers: Iterator[CommandResult] = iter([
-        result(BEGAN_S + 9, 2.0), result(BEGAN_S - 3, 0.01), result(BEGAN_S + 5, 0.5)])
+    answers: Iterator[CommandResult] = iter(
+        [result(BEGAN_S + 9, 2.0), result(BEGAN_S - 3, 0.01), result(BEGAN_S + 5, 0.5)]
+    )
     monkeypatch.setattr(witness.transport, "run", lambda *_, **__: next(answers))
     answer = clock.ask_clock(witness)
     assert told(answer) == {

@@ -9,15 +9,18 @@ SERVER = "sysfs_block/composed-server.txt"
 NVME = {"serial": "NVME0001", "nvme": True}
 
 
-@pytest.mark.parametrize(("disk", "size"), [
-    ({"serial": "NVME0001"}, 15002931888 * 512),
-    ({"wwn": "eui.0000000000000001"}, 15002931888 * 512),
-    ({"name": "nvme0n1"}, 15002931888 * 512),
-    ({"serial": "SATA000001"}, 1875385008 * 512),
-    ({"wwn": "0x5000000000000001"}, 1875385008 * 512),  # as udev and lsblk write it
-    ({"serial": "NVME0002", "wwn": "eui.0000000000000003"}, 7501465000 * 512),
-    ({"serial": "NVME0002", "name": "nvme1n1"}, 7501465944 * 512),
-])
+@pytest.mark.parametrize(
+    ("disk", "size"),
+    [
+        ({"serial": "NVME0001"}, 15002931888 * 512),
+        ({"wwn": "eui.0000000000000001"}, 15002931888 * 512),
+        ({"name": "nvme0n1"}, 15002931888 * 512),
+        ({"serial": "SATA000001"}, 1875385008 * 512),
+        ({"wwn": "0x5000000000000001"}, 1875385008 * 512),  # as udev and lsblk write it
+        ({"serial": "NVME0002", "wwn": "eui.0000000000000003"}, 7501465000 * 512),
+        ({"serial": "NVME0002", "name": "nvme1n1"}, 7501465944 * 512),
+    ],
+)
 def test_a_declared_disk_is_found(
     scripted: Any, recorded: Any, told: Any, disk: dict[str, str], size: int
 ) -> None:
@@ -29,10 +32,15 @@ def test_a_declared_disk_is_found(
     assert len(witness.transport.asked) == 1  # sysfs was enough
 
 
-@pytest.mark.parametrize("disk", [
-    {"serial": "NVME000"}, {"serial": "NVME0001", "wwn": "eui.0000000000000002"},
-    {"name": "nvme9n1"}, {"serial": "NVME0009", "name": "nvme0n1"},
-])
+@pytest.mark.parametrize(
+    "disk",
+    [
+        {"serial": "NVME000"},
+        {"serial": "NVME0001", "wwn": "eui.0000000000000002"},
+        {"name": "nvme9n1"},
+        {"serial": "NVME0009", "name": "nvme0n1"},
+    ],
+)
 def test_a_declared_disk_that_is_not_there_is_an_answer(
     scripted: Any, recorded: Any, told: Any, disk: dict[str, str]
 ) -> None:
@@ -54,18 +62,24 @@ def test_two_namespaces_of_one_serial_are_not_guessed_between(
 
 
 def test_lsblk_is_asked_where_sysfs_knows_no_such_serial(scripted: Any, told: Any) -> None:
-    witness = scripted({
-        "/sys/block": b"sdc/size:10\nsdc/device/model:M\n",
-        "lsblk": b'{"blockdevices": [{"name": "sdc", "size": 5120, "serial": "USB1"}]}',
-    }, {"disks": [{"serial": "USB1"}]})
+    witness = scripted(
+        {
+            "/sys/block": b"sdc/size:10\nsdc/device/model:M\n",
+            "lsblk": b'{"blockdevices": [{"name": "sdc", "size": 5120, "serial": "USB1"}]}',
+        },
+        {"disks": [{"serial": "USB1"}]},
+    )
     assert told(drives.ask_disks(witness))["disk.size", "USB1"] == Quantity.of(5120, "B")
 
 
 def test_health_of_a_new_drive(scripted: Any, recorded: Any, told: Any) -> None:
-    witness = scripted({
-        "/sys/block": recorded(SERVER),
-        "smart-log": recorded("nvme_smart_log/composed-2.x-new-drive.json"),
-    }, {"disks": [NVME, {"serial": "SATA000001"}]})
+    witness = scripted(
+        {
+            "/sys/block": recorded(SERVER),
+            "smart-log": recorded("nvme_smart_log/composed-2.x-new-drive.json"),
+        },
+        {"disks": [NVME, {"serial": "SATA000001"}]},
+    )
     found = told(drives.ask_smart(witness))
     assert {item for _, item in found} == {"NVME0001"}
     assert found["nvme.critical_warning", "NVME0001"] == Quantity.of(0, "")
@@ -78,20 +92,25 @@ def test_health_of_a_new_drive(scripted: Any, recorded: Any, told: Any) -> None:
 
 def test_sudo_is_used_only_where_the_inventory_allows_it(scripted: Any, recorded: Any) -> None:
     witness = scripted(
-        {"/sys/block": recorded(SERVER)}, {"disks": [NVME]}, sudo="passwordless",
+        {"/sys/block": recorded(SERVER)},
+        {"disks": [NVME]},
+        sudo="passwordless",
         tools={"nvme": "/usr/sbin/nvme"},
     )
     drives.ask_smart(witness)
     assert witness.transport.asked[-1][:4] == ("sudo", "-n", "/usr/sbin/nvme", "smart-log")
 
 
-@pytest.mark.parametrize(("say", "because"), [
-    ((127, b"", b"sh: nvme: not found"), "nvme-cli"),
-    ((1, b"", b"smart-log: Permission denied"), "sudo: passwordless"),
-    ((1, b"", b"sudo: a password is required"), "sudo: passwordless"),
-    ((1, b"", b"Input/output error"), "Input/output error"),
-    (b'{"critical_warning": 0}', "it has no avail_spare"),
-])
+@pytest.mark.parametrize(
+    ("say", "because"),
+    [
+        ((127, b"", b"sh: nvme: not found"), "nvme-cli"),
+        ((1, b"", b"smart-log: Permission denied"), "sudo: passwordless"),
+        ((1, b"", b"sudo: a password is required"), "sudo: passwordless"),
+        ((1, b"", b"Input/output error"), "Input/output error"),
+        (b'{"critical_warning": 0}', "it has no avail_spare"),
+    ],
+)
 def test_a_drive_that_does_not_tell_says_why(
     scripted: Any, recorded: Any, told: Any, say: Any, because: str
 ) -> None:

@@ -27,9 +27,7 @@ def test_links_of_a_server(scripted: Any, recorded: Any, told: Any) -> None:
 def test_gpus_are_counted_by_their_id(
     scripted: Any, recorded: Any, told: Any, wanted: str, count: int
 ) -> None:
-    witness = scripted(
-        {"/sys/bus/pci": recorded(SERVER)}, {"gpus": {"count": 8, "id": wanted}}
-    )
+    witness = scripted({"/sys/bus/pci": recorded(SERVER)}, {"gpus": {"count": 8, "id": wanted}})
     assert told(pci.ask_gpus(witness)) == {("gpu.count", ""): Quantity.of(count, "")}
 
 

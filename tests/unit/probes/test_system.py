@@ -8,20 +8,25 @@ from kvgate.probes import system
 
 
 def test_a_host_told_by_recorded_answers(scripted: Any, recorded: Any, told: Any) -> None:
-    witness = scripted({
-        "os-release": recorded("os_release/debian-12.txt"),
-        "uname": recorded("uname/coreutils-9.1-debian-12.txt"),
-        "lscpu": recorded("lscpu/util-linux-2.38.1-kvm.json"),
-        "meminfo": b"MemTotal:       24683656 kB\n",
-        "node/online": b"0-1\n",
-    }, {})
+    witness = scripted(
+        {
+            "os-release": recorded("os_release/debian-12.txt"),
+            "uname": recorded("uname/coreutils-9.1-debian-12.txt"),
+            "lscpu": recorded("lscpu/util-linux-2.38.1-kvm.json"),
+            "meminfo": b"MemTotal:       24683656 kB\n",
+            "node/online": b"0-1\n",
+        },
+        {},
+    )
     found = {}
     for probe in system.PROBES:
         found |= told(probe.ask(witness))
     assert found == {
-        ("os.id", ""): "debian", ("os.version", ""): "12",
+        ("os.id", ""): "debian",
+        ("os.version", ""): "12",
         ("kernel.release", ""): "6.18.44-fc-v782",
-        ("cpu.model", ""): "AMD EPYC", ("cpu.sockets", ""): Quantity.of(1, ""),
+        ("cpu.model", ""): "AMD EPYC",
+        ("cpu.sockets", ""): Quantity.of(1, ""),
         ("cpu.threads", ""): Quantity.of(2, ""),
         ("memory.size", ""): Quantity.of(24683656 * 1024, "B"),
         ("numa.nodes", ""): Quantity.of(2, ""),

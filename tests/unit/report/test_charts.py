@@ -20,10 +20,24 @@ T0 = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 HOSTILE = "</text><script>x</script>\x1b\u202e"
 
 
-def measured(name: str, value: Value | None, host: str = "ini1", problem: str = "", item: str = "",
-             **labels: str) -> Measurement:
-    return Measurement(name=name, value=value, host=host, phase="steady_state", taken_at=T0,
-                       labels=labels, problem=problem, item=item)
+def measured(
+    name: str,
+    value: Value | None,
+    host: str = "ini1",
+    problem: str = "",
+    item: str = "",
+    **labels: str,
+) -> Measurement:
+    return Measurement(
+        name=name,
+        value=value,
+        host=host,
+        phase="steady_state",
+        taken_at=T0,
+        labels=labels,
+        problem=problem,
+        item=item,
+    )
 
 
 def sources(sample: Any, taken: Sequence[Measurement], **changes: Any) -> Sources:
@@ -49,10 +63,17 @@ def mbps(number: float) -> Quantity:
 def test_every_gate_with_charts_has_them(sample: Any) -> None:
     run, result = sample
     whole = Sources.read(run, result, frozen_setup(run))
-    drawn = {gate: [chart.title for chart in charts.of_gate(gate, whole) if chart.svg]
-             for gate in ("G1", "G2", "G3", "G4", "G9")}
+    drawn = {
+        gate: [chart.title for chart in charts.of_gate(gate, whole) if chart.svg]
+        for gate in ("G1", "G2", "G3", "G4", "G9")
+    }
     assert {gate: len(titles) for gate, titles in drawn.items()} == {
-        "G1": 0, "G2": 3, "G3": 2, "G4": 1, "G9": 0}
+        "G1": 0,
+        "G2": 3,
+        "G3": 2,
+        "G4": 1,
+        "G9": 0,
+    }
 
 
 @pytest.mark.parametrize("gate", ["G2", "G3", "G4"])
@@ -67,17 +88,22 @@ def test_measurements_without_value_are_counted_not_drawn_as_zero(sample: Any) -
     chart = charts.of_gate("G2", sources(sample, only))[0]
     assert chart.svg is None
     assert "1 measurement of fio.read_bw without a value" in chart.note
-    both = [*only, measured("fio.read_bw", mbps(5), job="kv-restore", round="2"),
-            measured("fio.read_bw", "five", job="kv-restore", round="3"),
-            measured("fio.read_bw", Quantity.parse("5 ms"), job="kv-restore", round="4")]
+    both = [
+        *only,
+        measured("fio.read_bw", mbps(5), job="kv-restore", round="2"),
+        measured("fio.read_bw", "five", job="kv-restore", round="3"),
+        measured("fio.read_bw", Quantity.parse("5 ms"), job="kv-restore", round="4"),
+    ]
     chart = charts.of_gate("G2", sources(sample, both))[0]
     assert "Measurements without a value: 3." in chart.note
     assert chart.rows == (("kv-restore", "5.00 MB/s", "5.00 MB/s", "limit ≥ 200 MB/s"),)
 
 
 def test_a_bar_is_the_median_of_its_rounds_and_carries_unit_and_limit(sample: Any) -> None:
-    taken = [measured("fio.read_bw", mbps(value), job="kv-restore", round=str(number))
-             for number, value in enumerate((900, 1000, 1400))]
+    taken = [
+        measured("fio.read_bw", mbps(value), job="kv-restore", round=str(number))
+        for number, value in enumerate((900, 1000, 1400))
+    ]
     chart = charts.of_gate("G2", sources(sample, taken))[0]
     found = texts(chart)
     assert "1.00 GB/s" in found
@@ -89,15 +115,20 @@ def test_a_bar_is_the_median_of_its_rounds_and_carries_unit_and_limit(sample: An
 
 def test_measurements_of_another_gate_stay_out(sample: Any) -> None:
     mine = measured("fio.read_bw", mbps(1), job="kv-mixed", round="1")
-    taken = [dataclasses.replace(mine, block="G2/fio/job=kv-mixed"),
-             dataclasses.replace(mine, value=mbps(99), block="G4/soak/window=1")]
+    taken = [
+        dataclasses.replace(mine, block="G2/fio/job=kv-mixed"),
+        dataclasses.replace(mine, value=mbps(99), block="G4/soak/window=1"),
+    ]
     chart = charts.of_gate("G2", sources(sample, taken))[0]
     assert [row[1] for row in chart.rows] == ["1.00 MB/s"]
 
 
 def test_arms_stand_in_order_and_concurrency_by_value() -> None:
-    taken = [measured("g3.ttft", Quantity.of(10, "ms"), arm=arm, concurrency=level, round="1")
-             for arm in ("device", "local", "recompute", "odd") for level in ("16", "2", "")]
+    taken = [
+        measured("g3.ttft", Quantity.of(10, "ms"), arm=arm, concurrency=level, round="1")
+        for arm in ("device", "local", "recompute", "odd")
+        for level in ("16", "2", "")
+    ]
     chart = strips.draw("x", "t", series.grouped(taken, "g3.ttft", "arm", "concurrency"))
     assert [row[0] for row in chart.rows[:4]] == ["recompute", "local", "device", "odd"]
     assert list(dict.fromkeys(row[1] for row in chart.rows)) == ["2", "16", ""]
@@ -105,8 +136,10 @@ def test_arms_stand_in_order_and_concurrency_by_value() -> None:
 
 
 def test_values_far_apart_get_a_logarithmic_scale_and_say_so() -> None:
-    taken = [measured("g3.ttft", Quantity.of(ms, "ms"), arm=arm, concurrency="8", round="1")
-             for arm, ms in (("recompute", 9000), ("local", 12))]
+    taken = [
+        measured("g3.ttft", Quantity.of(ms, "ms"), arm=arm, concurrency="8", round="1")
+        for arm, ms in (("recompute", 9000), ("local", 12))
+    ]
     chart = strips.draw("x", "t", series.grouped(taken, "g3.ttft", "arm", "concurrency"))
     assert "Logarithmic scale" in chart.note
 
@@ -139,7 +172,10 @@ def test_odd_windows_and_samples_do_not_break_the_timeline(sample: Any) -> None:
         measured("soak.other", "text", item="0", window="0"),
     ]
     samples: list[dict[str, Any]] = [
-        {}, {"utc": "never"}, {"utc": 5}, {"utc": T0.isoformat(), "cpu_busy_pct": None},
+        {},
+        {"utc": "never"},
+        {"utc": 5},
+        {"utc": T0.isoformat(), "cpu_busy_pct": None},
         {"utc": T0.isoformat(), "cpu_busy_pct": float("nan")},
         {"utc": T0.isoformat(), "cpu_busy_pct": True},
     ]
@@ -154,7 +190,8 @@ def test_windows_stand_where_they_ended_if_that_was_recorded(sample: Any) -> Non
     taken = [
         dataclasses.replace(
             measured("soak.ttft_p50", Quantity.of(50, "ms"), window=str(number), state="normal"),
-            taken_at=begin + datetime.timedelta(seconds=end))
+            taken_at=begin + datetime.timedelta(seconds=end),
+        )
         for number, end in ((1, 12), (2, 22), (3, 61))  # the third waited for a repair
     ]
     chart = charts.of_gate("G4", sources(sample, taken))[0]
@@ -162,8 +199,10 @@ def test_windows_stand_where_they_ended_if_that_was_recorded(sample: Any) -> Non
 
 
 def test_windows_of_several_hosts_are_drawn_as_their_median(sample: Any) -> None:
-    taken = [measured("soak.ttft_p50", Quantity.of(ms, "ms"), host=host, window="1", state="normal")
-             for host, ms in (("a", 10), ("b", 20), ("c", 90))]
+    taken = [
+        measured("soak.ttft_p50", Quantity.of(ms, "ms"), host=host, window="1", state="normal")
+        for host, ms in (("a", 10), ("b", 20), ("c", 90))
+    ]
     chart = charts.of_gate("G4", sources(sample, taken))[0]
     assert [row[2] for row in chart.rows] == ["20.0 ms"]
     assert "median of 3 hosts" in chart.note
@@ -172,38 +211,66 @@ def test_windows_of_several_hosts_are_drawn_as_their_median(sample: Any) -> None
 def test_what_was_measured_while_preparing_is_not_drawn(sample: Any) -> None:
     cold = dataclasses.replace(
         measured("g3.ttft", Quantity.of(9, "s"), arm="local", concurrency="1", round="1"),
-        phase="precondition")
+        phase="precondition",
+    )
     assert charts.of_gate("G3", sources(sample, [cold]))[0].svg is None
 
 
 def test_a_long_soak_is_thinned(sample: Any) -> None:
-    taken = [measured("soak.ttft_p50", Quantity.of(50 + n % 7, "ms"), item=str(n), window=str(n),
-                      state="normal") for n in range(4320)]
-    samples = [{"utc": (T0 + datetime.timedelta(seconds=10 * n)).isoformat(),
-                "host": f"h{n % 3}", "cpu_busy_pct": n % 100} for n in range(4320)]
+    taken = [
+        measured(
+            "soak.ttft_p50",
+            Quantity.of(50 + n % 7, "ms"),
+            item=str(n),
+            window=str(n),
+            state="normal",
+        )
+        for n in range(4320)
+    ]
+    samples = [
+        {
+            "utc": (T0 + datetime.timedelta(seconds=10 * n)).isoformat(),
+            "host": f"h{n % 3}",
+            "cpu_busy_pct": n % 100,
+        }
+        for n in range(4320)
+    ]
     chart = charts.of_gate("G4", sources(sample, taken, samples=samples, journal=[]))[0]
     assert len(str(chart.svg)) < 40_000
     assert "CPU busy on 3 hosts, %" in texts(chart)
     assert "h since its start" in texts(chart)
 
 
-LABELS = st.dictionaries(st.sampled_from(["job", "arm", "concurrency", "round"]),
-                         st.text(max_size=8) | st.just(HOSTILE))
-VALUES = st.none() | st.text(max_size=3) | st.booleans() | st.builds(
-    Quantity.of, st.integers(-10**12, 10**15), st.sampled_from(["B/s", "ns", "%", ""]))
+LABELS = st.dictionaries(
+    st.sampled_from(["job", "arm", "concurrency", "round"]), st.text(max_size=8) | st.just(HOSTILE)
+)
+VALUES = (
+    st.none()
+    | st.text(max_size=3)
+    | st.booleans()
+    | st.builds(
+        Quantity.of, st.integers(-(10**12), 10**15), st.sampled_from(["B/s", "ns", "%", ""])
+    )
+)
 
 
 @hypothesis.given(st.lists(st.tuples(VALUES, LABELS), max_size=30))
 def test_any_measurements_give_sound_drawings(taken: list[tuple[Any, dict[str, str]]]) -> None:
-    given = [measured("m", value, problem="" if value is not None else "none", **labels)
-             for value, labels in taken]
-    by_job, by_arm = (series.grouped(given, "m", *labels)
-                      for labels in (("job",), ("arm", "concurrency")))
+    given = [
+        measured("m", value, problem="" if value is not None else "none", **labels)
+        for value, labels in taken
+    ]
+    by_job, by_arm = (
+        series.grouped(given, "m", *labels) for labels in (("job",), ("arm", "concurrency"))
+    )
     for chart in ([bars.draw("b", HOSTILE, by_job, {}, what="w")] if by_job.groups else []) + (
-            [strips.draw("s", HOSTILE, by_arm)] if by_arm.groups else []):
+        [strips.draw("s", HOSTILE, by_arm)] if by_arm.groups else []
+    ):
         texts(chart)
-        assert not re.search(r"nan|inf(?!o)", re.sub(r"<title.*?</title>|<desc.*?</desc>|>[^<]*<",
-                                                     "", str(chart.svg)))
+        assert not re.search(
+            r"nan|inf(?!o)",
+            re.sub(r"<title.*?</title>|<desc.*?</desc>|>[^<]*<", "", str(chart.svg)),
+        )
 
 
 @pytest.mark.parametrize(

@@ -14,18 +14,24 @@ def told(sample: Any) -> list[tuple[str, str]]:
 def test_what_departed_is_listed_in_the_order_in_which_it_happened(sample: Any) -> None:
     assert told(sample) == [
         ("Gate refused", "G2 was not opened: G1 is rejected"),
-        ("Gate forced", "G2 was opened by force, so this run can't be accepted: "
-                        "G2 to be diagnosed while the drive of G1.3 is replaced"),
+        (
+            "Gate forced",
+            "G2 was opened by force, so this run can't be accepted: "
+            "G2 to be diagnosed while the drive of G1.3 is replaced",
+        ),
         ("Interrupted", "SIGTERM from the terminal (10.0.4.2)"),
         ("Resumed", "attempt: 2"),
-        ("Measurements discarded",
-         "G3/ttft/arm=local/round=3: was open when the run was interrupted"),
+        (
+            "Measurements discarded",
+            "G3/ttft/arm=local/round=3: was open when the run was interrupted",
+        ),
     ]
 
 
 def test_a_block_that_was_discarded_is_told_in_one_sentence(sample: Any) -> None:
-    sample[0].add(1, "block_discarded", begin=150, block="G3/kv/round=3",
-                  reason="KeyboardInterrupt: ")
+    sample[0].add(
+        1, "block_discarded", begin=150, block="G3/kv/round=3", reason="KeyboardInterrupt: "
+    )
     assert ("Measurements discarded", "G3/kv/round=3: KeyboardInterrupt") in told(sample)
 
 

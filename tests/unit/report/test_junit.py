@@ -12,19 +12,40 @@ from kvgate.report.render import render
 ALLOWED = {
     "testsuites": ({"name", "time", "tests", "failures", "errors"}, {"testsuite"}),
     "testsuite": (
-        {"name", "tests", "failures", "errors", "group", "time", "skipped", "timestamp",
-         "hostname", "id", "package", "file", "log", "url"},
+        {
+            "name",
+            "tests",
+            "failures",
+            "errors",
+            "group",
+            "time",
+            "skipped",
+            "timestamp",
+            "hostname",
+            "id",
+            "package",
+            "file",
+            "log",
+            "url",
+        },
         {"testsuite", "properties", "testcase", "system-out", "system-err"},
     ),
     "properties": (set(), {"property"}),
     "property": ({"name", "value"}, set()),
-    "testcase": ({"name", "time", "classname", "group"},
-                 {"skipped", "error", "failure", "system-out", "system-err"}),
-    "failure": ({"type", "message"}, set()), "error": ({"type", "message"}, set()),
-    "skipped": ({"type", "message"}, set()), "system-out": (set(), set()),
+    "testcase": (
+        {"name", "time", "classname", "group"},
+        {"skipped", "error", "failure", "system-out", "system-err"},
+    ),
+    "failure": ({"type", "message"}, set()),
+    "error": ({"type", "message"}, set()),
+    "skipped": ({"type", "message"}, set()),
+    "system-out": (set(), set()),
 }
-REQUIRED = {"testsuite": {"name", "tests", "failures", "errors"}, "testcase": {"name"},
-            "property": {"name", "value"}}
+REQUIRED = {
+    "testsuite": {"name", "tests", "failures", "errors"},
+    "testcase": {"name"},
+    "property": {"name", "value"},
+}
 
 
 @pytest.fixture
@@ -45,13 +66,30 @@ def test_it_follows_the_schema(root: ET.Element) -> None:
 def test_a_suite_a_gate_a_case_a_criterion(root: ET.Element) -> None:
     assert [suite.get("id") for suite in root] == ["G1", "G2", "G3", "G4"]
     names = [case.get("name", "").split()[0] for case in root.iter("testcase")]
-    assert names == ["G1.1", "G1.2", "G1.3", "G1.4", "G1.6", "G1.5", "G2.1", "G2.2", "G2.3",
-                     "G3.1", "G3.2", "G3.3", "G3.5", "G4.1", "G4.2"]
+    assert names == [
+        "G1.1",
+        "G1.2",
+        "G1.3",
+        "G1.4",
+        "G1.6",
+        "G1.5",
+        "G2.1",
+        "G2.2",
+        "G2.3",
+        "G3.1",
+        "G3.2",
+        "G3.3",
+        "G3.5",
+        "G4.1",
+        "G4.2",
+    ]
 
 
 def test_verdicts_become_what_the_readers_of_junit_know(root: ET.Element) -> None:
-    found = {case.get("name", "").split()[0]: {child.tag for child in case} - {"system-out"}
-             for case in root.iter("testcase")}
+    found = {
+        case.get("name", "").split()[0]: {child.tag for child in case} - {"system-out"}
+        for case in root.iter("testcase")
+    }
     assert found["G1.3"] == {"failure"}
     assert found["G1.4"] == {"error"}
     assert found["G3.3"] == {"skipped"}
@@ -67,8 +105,12 @@ def test_the_counts_are_those_of_the_cases(root: ET.Element) -> None:
     for suite in root:
         kinds = Counter(child.tag for case in suite.iter("testcase") for child in case)
         kinds["tests"] = len(list(suite.iter("testcase")))
-        for name, kind in (("tests", "tests"), ("failures", "failure"), ("errors", "error"),
-                           ("skipped", "skipped")):
+        for name, kind in (
+            ("tests", "tests"),
+            ("failures", "failure"),
+            ("errors", "error"),
+            ("skipped", "skipped"),
+        ):
             assert suite.get(name) == str(kinds[kind]), (suite.get("id"), name)
         whole += kinds
     assert root.get("tests") == str(whole["tests"]) == "15"

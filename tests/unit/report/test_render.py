@@ -22,8 +22,21 @@ from kvgate.store.run import RunWriter
 from kvgate.store.seal import seal
 
 ALL = tuple(FILES)
-VOID = {"meta", "br", "hr", "img", "link", "input", "use", "rect", "line", "circle", "path",
-        "polygon", "polyline"}
+VOID = {
+    "meta",
+    "br",
+    "hr",
+    "img",
+    "link",
+    "input",
+    "use",
+    "rect",
+    "line",
+    "circle",
+    "path",
+    "polygon",
+    "polyline",
+}
 
 
 class Reader(html.parser.HTMLParser):
@@ -93,10 +106,21 @@ def test_html_is_self_contained_and_in_order(made: dict[str, bytes]) -> None:
         if name in ("href", "src", "action", "xlink:href"):
             assert value.startswith("#"), (tag, name, value)
     assert not re.search(rb"@import|url\((?!#)", made["report.html"])
-    order = [value for tag, name, value in page.attributes
-             if tag == "section" and name == "id"]
-    assert order == ["verdict", "trouble", "gate-G1", "gate-G2", "gate-G3", "gate-G4", "hosts",
-                     "left-out", "deviations", "time", "provenance", "evidence"]
+    order = [value for tag, name, value in page.attributes if tag == "section" and name == "id"]
+    assert order == [
+        "verdict",
+        "trouble",
+        "gate-G1",
+        "gate-G2",
+        "gate-G3",
+        "gate-G4",
+        "hosts",
+        "left-out",
+        "deviations",
+        "time",
+        "provenance",
+        "evidence",
+    ]
 
 
 def test_every_link_has_a_place_and_every_place_one_name(made: dict[str, bytes]) -> None:
@@ -104,8 +128,12 @@ def test_every_link_has_a_place_and_every_place_one_name(made: dict[str, bytes])
     ids = [value for _, name, value in page.attributes if name == "id"]
     assert len(ids) == len(set(ids))
     links = {value[1:] for _, name, value in page.attributes if name == "href"}
-    labels = {part for _, name, value in page.attributes if name == "aria-labelledby"
-              for part in value.split()}
+    labels = {
+        part
+        for _, name, value in page.attributes
+        if name == "aria-labelledby"
+        for part in value.split()
+    }
     assert links | labels <= set(ids)
 
 
@@ -127,15 +155,28 @@ def test_an_acceptance_has_no_band(sample: Any, templates: Path) -> None:
 def test_what_a_reader_needs_is_there(made: dict[str, bytes]) -> None:
     text = " ".join(" ".join(read(made["report.html"]).texts).split())
     for needed in (
-        "20260512T081500Z-sample-1f2e", "2026-05-12 08:15:00 UTC", "m.chen on load1",
-        "plus uncommitted changes", "kvgate run --plan gates/plans/sample.yaml",
-        "S6XTNX0T100307", "over the limit of 0", "ask the supplier for a replacement",
+        "20260512T081500Z-sample-1f2e",
+        "2026-05-12 08:15:00 UTC",
+        "m.chen on load1",
+        "plus uncommitted changes",
+        "kvgate run --plan gates/plans/sample.yaml",
+        "S6XTNX0T100307",
+        "over the limit of 0",
+        "ask the supplier for a replacement",
         "claim: 11.6 GB/s per host (supplier's data sheet, rev. C)",
-        "TP8, NVMe-oF RDMA, 2 × 100 Gb/s", "Joint test plan §4.2", "marginal", "1.11 GB/s",
+        "TP8, NVMe-oF RDMA, 2 × 100 Gb/s",
+        "Joint test plan §4.2",
+        "marginal",
+        "1.11 GB/s",
         "The virtual NICs of this hall's test machines report no speed",
-        "A forced gate bars the run from acceptance", "G3/ttft/arm=local/round=3",
-        "SIGTERM from the terminal", "kvgate's own time:", "kvgate verify runs/20260512T",
-        "not sealed yet", "ended by its deadline after 20.0 s", "7CQ1X93",
+        "A forced gate bars the run from acceptance",
+        "G3/ttft/arm=local/round=3",
+        "SIGTERM from the terminal",
+        "kvgate's own time:",
+        "kvgate verify runs/20260512T",
+        "not sealed yet",
+        "ended by its deadline after 20.0 s",
+        "7CQ1X93",
         "engine killed on ini1: 9.3 s to its repair",
     ):
         assert needed in text, needed
@@ -144,7 +185,8 @@ def test_what_a_reader_needs_is_there(made: dict[str, bytes]) -> None:
 def test_failures_stand_before_all_else(made: dict[str, bytes]) -> None:
     troubles = json.loads(made["report.json"])["troubles"]
     assert [(each["mark"], each["criterion"], each["host"]) for each in troubles] == [
-        ("fail", "G1.3", "ini2"), ("inconclusive", "G1.4", "ini2"),
+        ("fail", "G1.3", "ini2"),
+        ("inconclusive", "G1.4", "ini2"),
         ("not_run", "G3.3", "all hosts together"),
     ]
 
@@ -154,20 +196,26 @@ def test_criteria_that_fell_with_one_test_are_one_trouble(sample: Any, templates
     one = result.gates[2].findings[2]
     fallen = tuple(dataclasses.replace(one, criterion=f"G3.{number}") for number in (1, 2, 3))
     gate = dataclasses.replace(result.gates[2], findings=fallen)
-    made = render(run, dataclasses.replace(result, gates=(gate,)), formats=("json",),
-                  templates=templates)
+    made = render(
+        run, dataclasses.replace(result, gates=(gate,)), formats=("json",), templates=templates
+    )
     troubles = json.loads(made["report.json"])["troubles"]
     assert [(each["criterion"], each["gate"], each["text"]) for each in troubles] == [
-        ("", "G3", "3 criteria: G3.1, G3.2, G3.3")]
+        ("", "G3", "3 criteria: G3.1, G3.2, G3.3")
+    ]
     two = dataclasses.replace(gate, findings=fallen[:2])
-    made = render(run, dataclasses.replace(result, gates=(two,)), formats=("json",),
-                  templates=templates)
+    made = render(
+        run, dataclasses.replace(result, gates=(two,)), formats=("json",), templates=templates
+    )
     assert len(json.loads(made["report.json"])["troubles"]) == 2
 
 
 def test_a_reason_says_the_value_as_it_is_shown_beside_it(made: dict[str, bytes]) -> None:
-    rows = {row["id"]: row for gate in json.loads(made["report.json"])["gates"]
-            for row in gate["criteria"]}
+    rows = {
+        row["id"]: row
+        for gate in json.loads(made["report.json"])["gates"]
+        for row in gate["criteria"]
+    }
     assert rows["G2.1"]["because"] == "holds on all 2 hosts; the worst: 1.11 GB/s on ini1"
 
 
@@ -206,26 +254,32 @@ def poisoned(value: Any, poison: str) -> Any:
     if isinstance(value, dict):
         return {key: poisoned(each, poison) for key, each in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.replace(value, **{
-            field.name: poisoned(getattr(value, field.name), poison)
-            for field in dataclasses.fields(value) if field.name != "kind"
-        })
+        return dataclasses.replace(
+            value,
+            **{
+                field.name: poisoned(getattr(value, field.name), poison)
+                for field in dataclasses.fields(value)
+                if field.name != "kind"
+            },
+        )
     return value
 
 
 @pytest.fixture
 def hostile(sample: Any, templates: Path) -> dict[str, bytes]:
     run, result = sample
-    from_host = next(each.value for each in run.taken
-                     if each.name == "os.pretty_name" and each.host == "load1")
+    from_host = next(
+        each.value for each in run.taken if each.name == "os.pretty_name" and each.host == "load1"
+    )
     setup = frozen_setup(run)
     bad = dataclasses.replace(poisoned(result, from_host), profile=result.profile)
     run.journal = [
         dataclasses.replace(event, fields=poisoned(dict(event.fields), from_host))
         for event in run.journal
     ]
-    run.taken = [dataclasses.replace(poisoned(each, from_host), name=each.name)
-                 for each in run.taken]
+    run.taken = [
+        dataclasses.replace(poisoned(each, from_host), name=each.name) for each in run.taken
+    ]
     run.pieces = {ref: poisoned(piece, from_host) for ref, piece in run.pieces.items()}
     run.manifest["who"] = from_host
     return render(run, bad, formats=ALL, templates=templates, setup=setup)
@@ -247,8 +301,10 @@ def test_no_control_or_direction_character_is_left(hostile: dict[str, bytes], na
 
 
 def test_hostile_texts_stay_texts_in_markdown(hostile: dict[str, bytes]) -> None:
-    tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(
-        hostile["report.md"].decode()
+    tokens = (
+        MarkdownIt("commonmark", {"html": True})
+        .enable("table")
+        .parse(hostile["report.md"].decode())
     )
     kinds = {child.type for token in tokens for child in token.children or ()}
     assert kinds <= {"text", "text_special", "strong_open", "strong_close", "softbreak"}
@@ -270,8 +326,14 @@ def test_a_long_host_name_neither_breaks_nor_fills_the_page(sample: Any, templat
     gate = result.gates[0]
     finding = gate.findings[2]
     host = dataclasses.replace(finding.hosts[0], host="h" * 10_000)
-    bad = dataclasses.replace(result, gates=(dataclasses.replace(gate, findings=(
-        dataclasses.replace(finding, hosts=(host, *finding.hosts[1:])),)),))
+    bad = dataclasses.replace(
+        result,
+        gates=(
+            dataclasses.replace(
+                gate, findings=(dataclasses.replace(finding, hosts=(host, *finding.hosts[1:])),)
+            ),
+        ),
+    )
     made = render(run, bad, formats=ALL, templates=templates)
     assert b"(6000 more characters)" in made["report.html"]
 
@@ -290,8 +352,14 @@ def test_evidence_that_can_not_be_read_is_named_and_the_report_made(
 def test_a_run_without_gates_or_journal_says_so(sample: Any, templates: Path) -> None:
     run, result = sample
     run.journal, run.taken = [], []
-    nothing = RunResult(run=result.run, profile="lab", verdict=result.verdict, gates=(),
-                        criteria_digest="", journal_digest="")
+    nothing = RunResult(
+        run=result.run,
+        profile="lab",
+        verdict=result.verdict,
+        gates=(),
+        criteria_digest="",
+        journal_digest="",
+    )
     made = render(run, nothing, formats=ALL, templates=templates)
     read(made["report.html"])
     assert b"No gate of this run was judged" in made["report.html"]
@@ -306,8 +374,11 @@ def test_a_run_of_the_real_store_is_reported(sample: Any, tmp_path: Path, templa
         for event in kept.journal[1:]:
             if not event.kind.startswith("block_"):
                 run.event(event.kind, **event.fields)
-        refs = {old: run.evidence(piece) for old, piece in kept.pieces.items()
-                if b"\xff" not in piece.stdout}
+        refs = {
+            old: run.evidence(piece)
+            for old, piece in kept.pieces.items()
+            if b"\xff" not in piece.stdout
+        }
         for each in kept.taken[:6]:
             run.measure(dataclasses.replace(each, evidence=()))
         for each in kept.samples:
@@ -322,10 +393,13 @@ def test_a_run_of_the_real_store_is_reported(sample: Any, tmp_path: Path, templa
     assert [each["sha256"] for each in document["evidence"]] == [one]
     assert not document["evidence"][0]["unreadable"]
     facts = {each["label"]: each["text"] for each in document["provenance"]}
-    assert facts["Seal of the run"] == hashlib.sha256(
-        (path / "SHA256SUMS").read_bytes()).hexdigest()
-    assert facts["gates/g1-arrival.yaml"] == hashlib.sha256(
-        kept.inputs["gates/g1-arrival.yaml"]).hexdigest()
+    assert (
+        facts["Seal of the run"] == hashlib.sha256((path / "SHA256SUMS").read_bytes()).hexdigest()
+    )
+    assert (
+        facts["gates/g1-arrival.yaml"]
+        == hashlib.sha256(kept.inputs["gates/g1-arrival.yaml"]).hexdigest()
+    )
 
 
 def test_a_template_at_fault_is_named(sample: Any, tmp_path: Path) -> None:

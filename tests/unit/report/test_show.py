@@ -64,8 +64,9 @@ def test_shown_is_close_and_on_the_same_side(number: int, unit: str, other: int)
     assert (back < limit) == (value < limit)
 
 
-@pytest.mark.parametrize("text", ["6.1.0-28-amd64", "22.04", "20240101", "yes", "", "12 monkeys",
-                                  "1e5", "FW 1.2 ms"])
+@pytest.mark.parametrize(
+    "text", ["6.1.0-28-amd64", "22.04", "20240101", "yes", "", "12 monkeys", "1e5", "FW 1.2 ms"]
+)
 def test_texts_that_are_no_quantity_stay(text: str) -> None:
     assert show.text(text) == show.Shown(text)
 
@@ -93,15 +94,23 @@ def test_quantities_in_a_limit(limit: str, found: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "shown"),
-    [(0.0004, "0 ms"), (0.85, "850 ms"), (41.23, "41.2 s"), (99.97, "1 min 40 s"),
-     (185, "3 min 05 s"), (3599.9, "1 h 00 min"), (259200, "72 h 00 min")],
+    [
+        (0.0004, "0 ms"),
+        (0.85, "850 ms"),
+        (41.23, "41.2 s"),
+        (99.97, "1 min 40 s"),
+        (185, "3 min 05 s"),
+        (3599.9, "1 h 00 min"),
+        (259200, "72 h 00 min"),
+    ],
 )
 def test_durations(seconds: float, shown: str) -> None:
     assert show.duration(seconds) == shown
 
 
 def test_moments_are_shown_in_utc_whatever_zone_they_came_in() -> None:
-    east = datetime.datetime(2026, 5, 12, 16, 15, 30, tzinfo=datetime.timezone(
-        datetime.timedelta(hours=8)))
+    east = datetime.datetime(
+        2026, 5, 12, 16, 15, 30, tzinfo=datetime.timezone(datetime.timedelta(hours=8))
+    )
     assert show.clock(east) == "2026-05-12 08:15:30 UTC"
     assert show.clock("2026-05-12T08:15:30.123456Z") == "2026-05-12 08:15:30 UTC"

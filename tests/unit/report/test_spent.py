@@ -26,16 +26,18 @@ def journal(*steps: tuple[float, str, dict[str, Any]]) -> list[Event]:
 
 
 def test_own_time_is_run_time_less_the_union_of_children() -> None:
-    found = spent.spans(journal(
-        (0, "run_begin", {}),
-        (1, "gate_begin", {"gate": "G2"}),
-        (2, "child_begin", {"id": "a", "what": "fio"}),
-        (4, "child_begin", {"id": "b", "what": "engine"}),  # overlaps: counted once as not own
-        (6, "child_end", {"id": "a"}),
-        (9, "child_end", {"id": "b"}),
-        (10, "gate_end", {"gate": "G2"}),
-        (12, "run_end", {}),
-    ))
+    found = spent.spans(
+        journal(
+            (0, "run_begin", {}),
+            (1, "gate_begin", {"gate": "G2"}),
+            (2, "child_begin", {"id": "a", "what": "fio"}),
+            (4, "child_begin", {"id": "b", "what": "engine"}),  # overlaps: counted once as not own
+            (6, "child_end", {"id": "a"}),
+            (9, "child_end", {"id": "b"}),
+            (10, "gate_end", {"gate": "G2"}),
+            (12, "run_end", {}),
+        )
+    )
     assert found["G2"].total_s == pytest.approx(9)
     assert found["G2"].own_s == pytest.approx(2)
     assert found["G2"].by_child_s == {"fio": pytest.approx(4), "engine": pytest.approx(5)}
@@ -47,21 +49,31 @@ def test_own_time_is_run_time_less_the_union_of_children() -> None:
 
 
 def test_time_between_interruption_and_resumption_belongs_to_nobody() -> None:
-    found = spent.spans(journal(
-        (0, "gate_begin", {"gate": "G4"}), (5, "child_begin", {"id": "s", "what": "soak"}),
-        (9, "note", {}), (900, "resumed", {}), (901, "gate_begin", {"gate": "G4"}),
-        (903, "gate_end", {"gate": "G4"}),
-    ))
+    found = spent.spans(
+        journal(
+            (0, "gate_begin", {"gate": "G4"}),
+            (5, "child_begin", {"id": "s", "what": "soak"}),
+            (9, "note", {}),
+            (900, "resumed", {}),
+            (901, "gate_begin", {"gate": "G4"}),
+            (903, "gate_end", {"gate": "G4"}),
+        )
+    )
     assert found["G4"].total_s == pytest.approx(11)
     assert found["G4"].own_s == pytest.approx(7)  # the soak's child died with the interruption
     assert found[spent.BETWEEN].total_s == pytest.approx(1)
 
 
 def test_a_child_whose_end_was_never_written_flatters_nobody_after_its_gate() -> None:
-    found = spent.spans(journal(
-        (0, "gate_begin", {"gate": "G2"}), (1, "child_begin", {"id": "x", "what": "fio"}),
-        (3, "gate_end", {"gate": "G2"}), (3, "gate_begin", {"gate": "G3"}), (8, "gate_end", {}),
-    ))
+    found = spent.spans(
+        journal(
+            (0, "gate_begin", {"gate": "G2"}),
+            (1, "child_begin", {"id": "x", "what": "fio"}),
+            (3, "gate_end", {"gate": "G2"}),
+            (3, "gate_begin", {"gate": "G3"}),
+            (8, "gate_end", {}),
+        )
+    )
     assert found["G3"].own_s == pytest.approx(5)
 
 
@@ -71,15 +83,19 @@ def test_a_monotonic_clock_that_began_anew_adds_no_negative_time() -> None:
 
 
 def test_a_soak_before_its_gate_is_its_gates_time_and_kinds_are_summed() -> None:
-    found = spent.spans(journal(
-        (0, "gate_end", {"gate": "G3"}),
-        (2, "child_begin", {"id": "G4.soak", "what": "soak: windows and their engines"}),
-        (82, "child_end", {"id": "G4.soak"}), (83, "gate_begin", {"gate": "G4"}),
-        (84, "child_begin", {"id": "G4.2", "what": "engine: local, round 1"}),
-        (85, "child_end", {"id": "G4.2"}),
-        (86, "child_begin", {"id": "G4.3", "what": "engine: local, round 2"}),
-        (87, "child_end", {"id": "G4.3"}), (88, "gate_end", {"gate": "G4"}),
-    ))
+    found = spent.spans(
+        journal(
+            (0, "gate_end", {"gate": "G3"}),
+            (2, "child_begin", {"id": "G4.soak", "what": "soak: windows and their engines"}),
+            (82, "child_end", {"id": "G4.soak"}),
+            (83, "gate_begin", {"gate": "G4"}),
+            (84, "child_begin", {"id": "G4.2", "what": "engine: local, round 1"}),
+            (85, "child_end", {"id": "G4.2"}),
+            (86, "child_begin", {"id": "G4.3", "what": "engine: local, round 2"}),
+            (87, "child_end", {"id": "G4.3"}),
+            (88, "gate_end", {"gate": "G4"}),
+        )
+    )
     assert found["G4"].total_s == pytest.approx(85)
     assert found["G4"].own_s == pytest.approx(3)
     assert found["G4"].by_child_s == {"soak": pytest.approx(80), "engine": pytest.approx(2)}
@@ -87,9 +103,12 @@ def test_a_soak_before_its_gate_is_its_gates_time_and_kinds_are_summed() -> None
 
 
 def test_a_reboot_in_between_is_nobodys_time_and_ends_the_children() -> None:
-    events = journal((10, "gate_begin", {"gate": "G4"}),
-                     (20, "child_begin", {"id": "s", "what": "soak"}),
-                     (500, "note", {}), (503, "gate_end", {"gate": "G4"}))
+    events = journal(
+        (10, "gate_begin", {"gate": "G4"}),
+        (20, "child_begin", {"id": "s", "what": "soak"}),
+        (500, "note", {}),
+        (503, "gate_end", {"gate": "G4"}),
+    )
     events[2:] = [dataclasses.replace(event, boot="b2") for event in events[2:]]
     found = spent.spans(events)
     assert found["G4"].total_s == pytest.approx(13)
@@ -103,12 +122,17 @@ def test_an_empty_journal_has_no_time() -> None:
     assert shown.note
 
 
-@hypothesis.given(st.lists(st.tuples(
-    st.floats(0, 50), st.sampled_from(["child_begin", "child_end", "gate_begin", "gate_end"]),
-    st.sampled_from(["a", "b"]),
-)))
+@hypothesis.given(
+    st.lists(
+        st.tuples(
+            st.floats(0, 50),
+            st.sampled_from(["child_begin", "child_end", "gate_begin", "gate_end"]),
+            st.sampled_from(["a", "b"]),
+        )
+    )
+)
 def test_own_is_never_more_than_total_and_all_time_is_somewhere(
-    steps: list[tuple[float, str, str]]
+    steps: list[tuple[float, str, str]],
 ) -> None:
     now, events = 0.0, []
     for gap, kind, name in steps:

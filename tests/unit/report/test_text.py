@@ -62,8 +62,19 @@ def test_escaped_markdown_reads_as_the_text_itself(text: str) -> None:
     assert read == shown
 
 
-@pytest.mark.parametrize("text", ["# no heading", "- no list", "1. no list", "> no quote", "---",
-                                  "=== no", "+ no", "    no code"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# no heading",
+        "- no list",
+        "1. no list",
+        "> no quote",
+        "---",
+        "=== no",
+        "+ no",
+        "    no code",
+    ],
+)
 def test_markdown_at_the_start_of_a_line_makes_no_block(text: str) -> None:
     tokens = MarkdownIt("commonmark").parse("before\n\n" + markdown(text.strip()))
     assert {token.type for token in tokens} == {"paragraph_open", "inline", "paragraph_close"}
@@ -83,7 +94,11 @@ def test_css_string_can_not_be_left(text: str) -> None:
 def test_harmless_reaches_every_text_of_a_view() -> None:
     view: Any = (Fact("\x1b", "\u202e", exact="\x00"), ("\x07",), 3, None, Markup("<svg/>"))
     assert harmless(view) == (
-        Fact("⟨1B⟩", "⟨202E⟩", exact="⟨00⟩"), ("⟨07⟩",), 3, None, Markup("<svg/>")
+        Fact("⟨1B⟩", "⟨202E⟩", exact="⟨00⟩"),
+        ("⟨07⟩",),
+        3,
+        None,
+        Markup("<svg/>"),
     )
     assert isinstance(harmless(view)[4], Markup)
 

@@ -19,16 +19,24 @@ NOON = datetime.datetime(2026, 5, 12, 12, 0, tzinfo=datetime.UTC)
 
 def make_piece(text: str = "x", **changes: object) -> Evidence:
     fields: dict[str, object] = {
-        "host": "ini1", "command": ("cat", f"/sys/{text}"), "exit_status": 0,
-        "stdout": text.encode(), "stderr": b"", "started_at": NOON, "ended_at": NOON,
+        "host": "ini1",
+        "command": ("cat", f"/sys/{text}"),
+        "exit_status": 0,
+        "stdout": text.encode(),
+        "stderr": b"",
+        "started_at": NOON,
+        "ended_at": NOON,
     }
     return Evidence(**{**fields, **changes})  # type: ignore[arg-type]
 
 
 def make_taken(number: int = 1, **changes: object) -> Measurement:
     fields: dict[str, object] = {
-        "name": "fio.read_clat_p99", "value": Quantity.of(number, "ms"), "host": "ini1",
-        "phase": "steady_state", "taken_at": NOON,
+        "name": "fio.read_clat_p99",
+        "value": Quantity.of(number, "ms"),
+        "host": "ini1",
+        "phase": "steady_state",
+        "taken_at": NOON,
     }
     return Measurement(**{**fields, **changes})  # type: ignore[arg-type]
 

@@ -18,16 +18,28 @@ UTC_TIMES = st.datetimes(
     timezones=st.just(datetime.UTC),
 )
 QUANTITIES = st.builds(
-    Quantity, st.decimals(allow_nan=False, allow_infinity=False), st.sampled_from(sorted(UNITS)))
+    Quantity, st.decimals(allow_nan=False, allow_infinity=False), st.sampled_from(sorted(UNITS))
+)
 TEXTS = st.text(st.characters(), max_size=30)  # lone surrogates too
 VALUES = st.one_of(QUANTITIES, TEXTS, st.booleans(), st.none())
 
 
-@given(st.builds(
-    Measurement, name=TEXTS, value=VALUES, host=TEXTS, phase=TEXTS, taken_at=UTC_TIMES,
-    item=TEXTS, labels=st.dictionaries(TEXTS, TEXTS, max_size=4),
-    evidence=st.lists(TEXTS, max_size=3).map(tuple), inputs=TEXTS, problem=TEXTS, block=TEXTS,
-))
+@given(
+    st.builds(
+        Measurement,
+        name=TEXTS,
+        value=VALUES,
+        host=TEXTS,
+        phase=TEXTS,
+        taken_at=UTC_TIMES,
+        item=TEXTS,
+        labels=st.dictionaries(TEXTS, TEXTS, max_size=4),
+        evidence=st.lists(TEXTS, max_size=3).map(tuple),
+        inputs=TEXTS,
+        problem=TEXTS,
+        block=TEXTS,
+    )
+)
 def test_measurements_survive_the_way_there_and_back(taken: Measurement) -> None:
     data = canonical.compact(codec.measurement_json(taken))
     back = codec.measurement_of(canonical.parse(data))
@@ -39,12 +51,19 @@ def test_measurements_survive_the_way_there_and_back(taken: Measurement) -> None
         assert back.value.unit == taken.value.unit
 
 
-@given(st.builds(
-    Evidence, host=TEXTS, command=st.lists(TEXTS, max_size=4).map(tuple),
-    exit_status=st.none() | st.integers(-255, 255), stdout=st.binary(max_size=200),
-    stderr=st.binary(max_size=50), started_at=UTC_TIMES, ended_at=UTC_TIMES,
-    notes=st.lists(TEXTS, max_size=2).map(tuple),
-))
+@given(
+    st.builds(
+        Evidence,
+        host=TEXTS,
+        command=st.lists(TEXTS, max_size=4).map(tuple),
+        exit_status=st.none() | st.integers(-255, 255),
+        stdout=st.binary(max_size=200),
+        stderr=st.binary(max_size=50),
+        started_at=UTC_TIMES,
+        ended_at=UTC_TIMES,
+        notes=st.lists(TEXTS, max_size=2).map(tuple),
+    )
+)
 def test_evidence_survives_the_way_there_and_back(piece: Evidence) -> None:
     ref, head = digest(piece)
     assert head == canonical.compact(canonical.parse(head)) + b"\n"
@@ -54,11 +73,26 @@ def test_evidence_survives_the_way_there_and_back(piece: Evidence) -> None:
 def test_every_part_of_evidence_is_in_its_digest() -> None:
     noon = datetime.datetime(2026, 5, 12, 12, tzinfo=datetime.UTC)
     later = noon + datetime.timedelta(microseconds=1)
-    base = {"host": "a", "command": ("x", "y"), "exit_status": 0, "stdout": b"ab", "stderr": b"c",
-            "started_at": noon, "ended_at": noon, "notes": ()}
-    changes = [{}, {"host": "b"}, {"command": ("x y",)}, {"exit_status": None},
-               {"stdout": b"a", "stderr": b"bc"}, {"started_at": later}, {"ended_at": later},
-               {"notes": ("n",)}]
+    base = {
+        "host": "a",
+        "command": ("x", "y"),
+        "exit_status": 0,
+        "stdout": b"ab",
+        "stderr": b"c",
+        "started_at": noon,
+        "ended_at": noon,
+        "notes": (),
+    }
+    changes = [
+        {},
+        {"host": "b"},
+        {"command": ("x y",)},
+        {"exit_status": None},
+        {"stdout": b"a", "stderr": b"bc"},
+        {"started_at": later},
+        {"ended_at": later},
+        {"notes": ("n",)},
+    ]
     refs = {digest(Evidence(**{**base, **change}))[0] for change in changes}  # type: ignore[arg-type]
     assert len(refs) == len(changes)
 
@@ -68,22 +102,39 @@ def test_quantity_is_stored_as_its_digits() -> None:
     assert codec.value_of({"number": "1E+3", "unit": "B"}) == Quantity(decimal.Decimal(1000), "B")
 
 
-@pytest.mark.parametrize("stored", [
-    1, 1.5, [], {}, {"number": 1.5, "unit": "ms"}, {"number": "1.5", "unit": "furlong"},
-    {"number": "NaN", "unit": "ms"}, {"number": "1", "unit": "ms", "more": 1},
-])
+@pytest.mark.parametrize(
+    "stored",
+    [
+        1,
+        1.5,
+        [],
+        {},
+        {"number": 1.5, "unit": "ms"},
+        {"number": "1.5", "unit": "furlong"},
+        {"number": "NaN", "unit": "ms"},
+        {"number": "1", "unit": "ms", "more": 1},
+    ],
+)
 def test_values_that_we_did_not_write_are_refused(stored: object) -> None:
-    fields = codec.measurement_json(Measurement(
-        name="n", value=True, host="h", phase="p", taken_at=datetime.datetime.now(datetime.UTC)))
+    fields = codec.measurement_json(
+        Measurement(
+            name="n", value=True, host="h", phase="p", taken_at=datetime.datetime.now(datetime.UTC)
+        )
+    )
     with pytest.raises(ValueError, match=r"not a measurement|not a stored value"):
         codec.measurement_of({**fields, "value": stored})
 
 
-@pytest.mark.parametrize("change", [
-    {"name": 5}, {"labels": {"a": 1}}, {"more": "x"}, {"taken_at": "2026-05-12T12:00:00Z"}])
+@pytest.mark.parametrize(
+    "change",
+    [{"name": 5}, {"labels": {"a": 1}}, {"more": "x"}, {"taken_at": "2026-05-12T12:00:00Z"}],
+)
 def test_measurements_that_we_did_not_write_are_refused(change: dict[str, object]) -> None:
-    fields = codec.measurement_json(Measurement(
-        name="n", value=True, host="h", phase="p", taken_at=datetime.datetime.now(datetime.UTC)))
+    fields = codec.measurement_json(
+        Measurement(
+            name="n", value=True, host="h", phase="p", taken_at=datetime.datetime.now(datetime.UTC)
+        )
+    )
     with pytest.raises(ValueError, match="not a"):
         codec.measurement_of({**fields, **change})
     with pytest.raises(ValueError, match="not a measurement"):

@@ -37,7 +37,7 @@ def check_after_crash(path: Path, acked: list[int], blocks: set[str], refs: list
         assert run.finished_blocks() >= blocks
     reader = RunReader(path)
     values = [int(m.labels["value"]) for m in reader.measurements()]
-    assert values[:len(acked)] == acked
+    assert values[: len(acked)] == acked
     for ref in refs:
         reader.evidence(ref)
     assert [p.kind for p in verify(path).problems] == ["unsealed"]
@@ -115,8 +115,9 @@ def test_killed_at_every_call_that_changes_the_disk(
     assert survived >= system.calls - 40  # calls that `create` makes
 
 
-@pytest.mark.parametrize("name", ["journal.jsonl", "evidence/pack-000001.kvp",
-                                  "measurements.jsonl", "telemetry.jsonl"])
+@pytest.mark.parametrize(
+    "name", ["journal.jsonl", "evidence/pack-000001.kvp", "measurements.jsonl", "telemetry.jsonl"]
+)
 def test_cut_at_every_byte(
     tmp_path: Path, piece: Piece, taken: Taken, name: str, forgetful: Any
 ) -> None:
@@ -141,8 +142,12 @@ def test_cut_at_every_byte(
             file.write_bytes(data)
         (run.path / name).write_bytes(whole[:size])
         with disk.through(forgetful()):
-            check_cut(run.path, name, refused=size < firm or not whole[:size].count(b"\n"),
-                      closely=not size % 11)
+            check_cut(
+                run.path,
+                name,
+                refused=size < firm or not whole[:size].count(b"\n"),
+                closely=not size % 11,
+            )
 
 
 def check_cut(path: Path, name: str, *, refused: bool, closely: bool) -> None:
@@ -188,8 +193,9 @@ class CrashMachine(RuleBasedStateMachine):
         cls = type(self)
         with disk.through(self.system):
             ref = self.run.evidence(cls.piece(f"{self.next}" * (self.next % 7)))
-            self.run.measure(cls.taken(
-                self.next, block=block, evidence=(ref,), labels={"value": str(self.next)}))
+            self.run.measure(
+                cls.taken(self.next, block=block, evidence=(ref,), labels={"value": str(self.next)})
+            )
         self.refs[self.next] = ref
         self.order.append(self.next)
         return self.next
@@ -264,7 +270,8 @@ class CrashMachine(RuleBasedStateMachine):
         assert self.run.finished_blocks() == self.finished
         seen = RunReader(self.path).measurements()
         assert [int(m.labels["value"]) for m in seen] == [
-            value for value in self.order if value in self.committed]
+            value for value in self.order if value in self.committed
+        ]
 
     def teardown(self) -> None:
         if hasattr(self, "run"):
@@ -284,6 +291,10 @@ def test_random_work_with_random_crashes(piece: Piece, taken: Taken, forgetful: 
     CrashMachine.system_type = forgetful
     run_state_machine_as_test(
         CrashMachine,
-        settings=settings(max_examples=25, stateful_step_count=40, deadline=None,
-                          suppress_health_check=list(HealthCheck)),
+        settings=settings(
+            max_examples=25,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
     )

@@ -49,13 +49,18 @@ def test_evidence_is_firm_before_its_measurements_and_both_before_the_journal(
         with disk.through(system := Order()):
             run.end_block("a")
     assert system.log == [
-        ("fsync", "pack-000001"), ("write", "measurements"), ("fsync", "measurements"),
-        ("write", "journal"), ("fsync", "journal"),
+        ("fsync", "pack-000001"),
+        ("write", "measurements"),
+        ("fsync", "measurements"),
+        ("write", "journal"),
+        ("fsync", "journal"),
     ]
 
 
-@pytest.mark.parametrize(("name", "group_s", "group_bytes"), [
-    pytest.param("time", 0.0, 1 << 40, id="time"), pytest.param("bytes", 1e9, 150, id="bytes")])
+@pytest.mark.parametrize(
+    ("name", "group_s", "group_bytes"),
+    [pytest.param("time", 0.0, 1 << 40, id="time"), pytest.param("bytes", 1e9, 150, id="bytes")],
+)
 def test_group_commit_by_time_or_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, group_s: float, group_bytes: int
 ) -> None:
@@ -121,8 +126,13 @@ def test_after_a_failed_write_nothing_is_called_saved(
         assert isinstance(caught.value.__cause__, OSError)
     # The disk works again, but the writer can't know what is there.
     later: list[Callable[[], object]] = [
-        lambda: run.event("note", text="x"), run.sync, lambda: run.end_block("b"),
-        lambda: run.evidence(piece("c")), lambda: run.telemetry({}), run.close]
+        lambda: run.event("note", text="x"),
+        run.sync,
+        lambda: run.end_block("b"),
+        lambda: run.evidence(piece("c")),
+        lambda: run.telemetry({}),
+        run.close,
+    ]
     for use in later:
         with pytest.raises(StoreError, match="earlier write failed"):
             use()

@@ -18,25 +18,66 @@ from kvgate.store.seal import seal, verify
 T = st.text(max_size=12)
 VERDICTS = st.sampled_from(Verdict)
 REFS = st.lists(T, max_size=2).map(tuple)
-HOSTS = st.builds(HostFinding, host=T, verdict=VERDICTS, measured=T, because=T, item=T,
-                  marginal=st.booleans(), evidence=REFS)
+HOSTS = st.builds(
+    HostFinding,
+    host=T,
+    verdict=VERDICTS,
+    measured=T,
+    because=T,
+    item=T,
+    marginal=st.booleans(),
+    evidence=REFS,
+)
 FINDINGS = st.builds(
-    Finding, criterion=T, verdict=VERDICTS, because=T, limit=T, measured=T, hint=T,
-    marginal=st.booleans(), hosts=st.lists(HOSTS, max_size=2).map(tuple), evidence=REFS)
+    Finding,
+    criterion=T,
+    verdict=VERDICTS,
+    because=T,
+    limit=T,
+    measured=T,
+    hint=T,
+    marginal=st.booleans(),
+    hosts=st.lists(HOSTS, max_size=2).map(tuple),
+    evidence=REFS,
+)
 GATES = st.builds(
-    GateResult, gate=T, verdict=VERDICTS, because=T, forced=T,
+    GateResult,
+    gate=T,
+    verdict=VERDICTS,
+    because=T,
+    forced=T,
     findings=st.lists(FINDINGS, max_size=2).map(tuple),
     scoped_out=st.lists(st.builds(ScopedOut, criterion=T, reason=T), max_size=2).map(tuple),
-    disposition=st.none() | st.sampled_from(Disposition))
+    disposition=st.none() | st.sampled_from(Disposition),
+)
 RESULTS = st.builds(
-    RunResult, run=T, profile=T, verdict=VERDICTS, gates=st.lists(GATES, max_size=2).map(tuple),
-    criteria_digest=T, journal_digest=T)
+    RunResult,
+    run=T,
+    profile=T,
+    verdict=VERDICTS,
+    gates=st.lists(GATES, max_size=2).map(tuple),
+    criteria_digest=T,
+    journal_digest=T,
+)
 
 RESULT = RunResult(
-    run="r", profile="rehearsal", verdict=Verdict.PASS, gates=(GateResult(
-        gate="G1", verdict=Verdict.PASS, because="b", disposition=Disposition.ACCEPTED, findings=(
-            Finding(criterion="G1.1", verdict=Verdict.PASS, because="b", limit="at most 1 ms"),)),),
-    criteria_digest="c", journal_digest="j")
+    run="r",
+    profile="rehearsal",
+    verdict=Verdict.PASS,
+    gates=(
+        GateResult(
+            gate="G1",
+            verdict=Verdict.PASS,
+            because="b",
+            disposition=Disposition.ACCEPTED,
+            findings=(
+                Finding(criterion="G1.1", verdict=Verdict.PASS, because="b", limit="at most 1 ms"),
+            ),
+        ),
+    ),
+    criteria_digest="c",
+    journal_digest="j",
+)
 
 
 @given(RESULTS)
@@ -65,7 +106,8 @@ def test_findings_are_replaced_until_they_are_sealed(small_run: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["other.json", "../findings.json", "findings-.json", "journal.jsonl"])
+    "name", ["other.json", "../findings.json", "findings-.json", "journal.jsonl"]
+)
 def test_findings_have_their_own_names(small_run: Path, name: str) -> None:
     with pytest.raises(StoreError, match="no name for findings"):
         write_findings(small_run, RESULT, name=name)

@@ -16,26 +16,56 @@ from kvgate.store.seal import seal, verify
 
 JSONS = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 12) | st.text(max_size=5) | st.just("a"),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(
-        st.sampled_from(["count", "chain", "evidence", "measurements", "telemetry", "pack"]),
-        inner, max_size=4),
-    max_leaves=6)
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(["count", "chain", "evidence", "measurements", "telemetry", "pack"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=6,
+)
 KINDS = st.sampled_from(
-    ["block_begin", "block_end", "block_discarded", "measurements_synced", "attempt", "note"])
+    ["block_begin", "block_end", "block_discarded", "measurements_synced", "attempt", "note"]
+)
 RECORDS = st.fixed_dictionaries(
     {"kind": KINDS, "seq": st.integers(1, 4)},
-    optional={name: JSONS for name in (
-        "block", "begin", "digest", "measurements", "stored", "criterion", "boot", "mono")})
-LINES = st.fixed_dictionaries({}, optional={
-    "begin": JSONS, "n": st.integers(0, 3), "sample": JSONS,
-    "measurement": st.dictionaries(st.sampled_from(["evidence", "name", "value"]), JSONS)})
+    optional={
+        name: JSONS
+        for name in (
+            "block",
+            "begin",
+            "digest",
+            "measurements",
+            "stored",
+            "criterion",
+            "boot",
+            "mono",
+        )
+    },
+)
+LINES = st.fixed_dictionaries(
+    {},
+    optional={
+        "begin": JSONS,
+        "n": st.integers(0, 3),
+        "sample": JSONS,
+        "measurement": st.dictionaries(st.sampled_from(["evidence", "name", "value"]), JSONS),
+    },
+)
 
 
 def use(path: Path) -> None:
     """Do all that can be done with a run; only StoreError may come of it."""
     reader = RunReader(path)
-    for read in (reader.measurements, reader.attempts, reader.journal_digest,
-                 lambda: list(reader.telemetry()), lambda: RunWriter.open(path).close()):
+    for read in (
+        reader.measurements,
+        reader.attempts,
+        reader.journal_digest,
+        lambda: list(reader.telemetry()),
+        lambda: RunWriter.open(path).close(),
+    ):
         try:
             read()
         except StoreError:

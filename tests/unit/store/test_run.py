@@ -91,7 +91,8 @@ def test_discarded_block_stays_out_when_its_key_is_done_again(tmp_path: Path, ta
         run.end_block("a")
     assert [m.value.number for m in RunReader(run.path).measurements()] == [2]
     assert [e.fields["reason"] for e in RunReader(run.path).events("block_discarded")] == [
-        "host lost"]
+        "host lost"
+    ]
 
 
 def test_open_blocks_are_discarded_by_close(tmp_path: Path, taken: Taken) -> None:
@@ -131,7 +132,7 @@ def test_torn_journal_end_is_cut_and_owned_up_to(small_run: Path, tail: bytes) -
     RunWriter.open(small_run).close()
     assert journal.read_bytes().startswith(whole)
     events = list(RunReader(small_run).events())
-    assert events[:len(before)] == before
+    assert events[: len(before)] == before
     assert f"{len(tail)} bytes cut" in events[len(before)].fields["text"]
 
 
@@ -188,7 +189,8 @@ def test_lock_ends_with_its_process(small_run: Path) -> None:
         "sys.stdin.read()"
     )
     child = subprocess.Popen(
-        [sys.executable, "-c", code, str(small_run)], stdin=subprocess.PIPE,
+        [sys.executable, "-c", code, str(small_run)],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
     with child:
@@ -207,7 +209,8 @@ def test_folder_that_holds_something_is_refused(tmp_path: Path, small_run: Path)
 
 
 @pytest.mark.parametrize(
-    "name", ["", "../x", "/x", "a/../b", "a\nb", "a\\b", "a//b", "-x", ".", "\x1b[2J"])
+    "name", ["", "../x", "/x", "a/../b", "a\nb", "a\\b", "a//b", "-x", ".", "\x1b[2J"]
+)
 def test_unsafe_input_names_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(StoreError, match="not a safe name"):
         RunWriter.create(tmp_path / "run", {}, {name: b""})

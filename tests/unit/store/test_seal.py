@@ -44,11 +44,19 @@ def test_layers_cover_the_run_then_what_came_later(sealed: Path) -> None:
     digest = hashlib.sha256((sealed / "SHA256SUMS.1").read_bytes()).hexdigest()
     assert state.layers[1].digest == digest
     for name in ("SHA256SUMS", "SHA256SUMS.1"):
-        subprocess.run(["sha256sum", "--check", "--strict", name], cwd=sealed, check=True,
-                       capture_output=True, timeout=60)
+        subprocess.run(
+            ["sha256sum", "--check", "--strict", name],
+            cwd=sealed,
+            check=True,
+            capture_output=True,
+            timeout=60,
+        )
     later = (sealed / "SHA256SUMS.1").read_text()
     assert [line.split()[1] for line in later.splitlines()] == [
-        "SHA256SUMS", "findings.json", "report/report.html"]
+        "SHA256SUMS",
+        "findings.json",
+        "report/report.html",
+    ]
     with pytest.raises(StoreError, match="nothing new to seal"):
         seal(sealed)
 
@@ -99,14 +107,21 @@ def test_every_flipped_byte_is_named(sealed: Path) -> None:
             found = problems(sealed)
             # The last layer's own file is vouched for by its signature alone: there both sides
             # of a comparison are named.
-            named = [p for p in found if p.startswith(f"altered {name} ")
-                     or (file.name.startswith("SHA256SUMS") and name in p)]
+            named = [
+                p
+                for p in found
+                if p.startswith(f"altered {name} ")
+                or (file.name.startswith("SHA256SUMS") and name in p)
+            ]
             assert named, (name, at, found)
             line = whole[:at].count(b"\n") + 1
             if name.endswith(".jsonl"):
                 word = "record seq" if name == "journal.jsonl" else "line"
-                spans = [range(int(a), int(b or a) + 1) for p in named
-                         for a, b in re.findall(rf"{word} (\d+)(?: to (\d+))?", p)]
+                spans = [
+                    range(int(a), int(b or a) + 1)
+                    for p in named
+                    for a, b in re.findall(rf"{word} (\d+)(?: to (\d+))?", p)
+                ]
                 known = {line, line - 1} if at == len(whole) - 1 else {line}  # the last newline
                 assert any(known & set(span) for span in spans), (at, named)
             if name.startswith("evidence/"):
@@ -121,7 +136,7 @@ def ref_at(data: bytes, at: int) -> str:
     """Return the SHA-256 of the piece whose frame, bytes or newline are at `at`."""
     end = 0
     while end <= at:
-        frame = pack.read_frame(data[end:end + pack.FRAME_BYTES])
+        frame = pack.read_frame(data[end : end + pack.FRAME_BYTES])
         assert frame is not None
         end += pack.FRAME_BYTES + frame[1] + 1
     return frame[0]
@@ -171,14 +186,27 @@ def test_missing_and_added_files_are_named(sealed: Path) -> None:
     (sealed / "evidence/stray").write_text("x")
     (sealed / "notes.txt").write_text("x")
     found = problems(sealed)
-    for expected in ("missing report/report.html", "added inputs/extra.yaml",
-                     "added evidence/stray", "added notes.txt"):
+    for expected in (
+        "missing report/report.html",
+        "added inputs/extra.yaml",
+        "added evidence/stray",
+        "added notes.txt",
+    ):
         assert any(p.startswith(expected) for p in found), (expected, found)
 
 
-@pytest.mark.parametrize("name", [
-    "manifest.json", "journal.jsonl", "measurements.jsonl", "telemetry.jsonl", "inputs/plan.yaml",
-    "evidence/pack-000001.kvp", "SHA256SUMS"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "manifest.json",
+        "journal.jsonl",
+        "measurements.jsonl",
+        "telemetry.jsonl",
+        "inputs/plan.yaml",
+        "evidence/pack-000001.kvp",
+        "SHA256SUMS",
+    ],
+)
 def test_a_missing_file_is_named(sealed: Path, name: str) -> None:
     (sealed / name).unlink()
     assert any(p.startswith(f"missing {name}") for p in problems(sealed))
@@ -191,8 +219,9 @@ def test_evidence_that_is_cited_and_gone_is_named(small_run: Path, piece: Piece)
     end = data.index(pack.MAGIC, start + 1)
     file.write_bytes(data[:start] + data[end:])
     found = problems(small_run)
-    assert any(f"missing evidence evidence {ref}, cited by measurements.jsonl line 2" in p
-               for p in found), found
+    assert any(
+        f"missing evidence evidence {ref}, cited by measurements.jsonl line 2" in p for p in found
+    ), found
 
 
 def test_links_devices_and_ways_out_are_reported_and_not_followed(
@@ -204,9 +233,12 @@ def test_links_devices_and_ways_out_are_reported_and_not_followed(
     (sealed / "loop").symlink_to(sealed)
     os.mkfifo(sealed / "report/pipe")
     found = problems(sealed)
-    for expected in ("added findings.json is a symbolic link: not followed",
-                     "missing findings.json", "added loop is a symbolic link",
-                     "added report/pipe is a pipe"):
+    for expected in (
+        "added findings.json is a symbolic link: not followed",
+        "missing findings.json",
+        "added loop is a symbolic link",
+        "added report/pipe is a pipe",
+    ):
         assert any(p.startswith(expected) for p in found), (expected, found)
     with (sealed / "SHA256SUMS").open("ab") as file:
         file.write(b"0" * 64 + b"  ../secret\n")
@@ -231,8 +263,8 @@ def test_a_torn_piece_and_a_damaged_length_are_named(small_run: Path, piece: Pie
     data = file.read_bytes()
     refs = [m.evidence[0] for m in RunReader(small_run).measurements()]
     tens = pack.FRAME_BYTES - 3
-    digit = b"1" if data[tens:tens + 1] == b"2" else b"2"
-    file.write_bytes(data[:tens] + digit + data[tens + 1:])
+    digit = b"1" if data[tens : tens + 1] == b"2" else b"2"
+    file.write_bytes(data[:tens] + digit + data[tens + 1 :])
     found = [p for p in problems(small_run) if p.startswith("altered evidence/pack-")]
     assert len(found) == 1
     assert refs[0] in found[0]
@@ -245,9 +277,16 @@ def test_an_unknown_format_is_refused_not_reported(small_run: Path) -> None:
     manifest = small_run / "manifest.json"
     manifest.write_text(manifest.read_text().replace("kvgate-run/1", "kvgate-run/2"))
     assert any(p.startswith("altered manifest.json") for p in problems(small_run))
-    body = canonical.compact({"boot": "", "kind": "manifest", "mono": 1.0, "seq": 1,
-                              "sha256": canonical.sha256(manifest.read_bytes()),
-                              "utc": "2026-05-12T12:00:00.000000Z"})
+    body = canonical.compact(
+        {
+            "boot": "",
+            "kind": "manifest",
+            "mono": 1.0,
+            "seq": 1,
+            "sha256": canonical.sha256(manifest.read_bytes()),
+            "utc": "2026-05-12T12:00:00.000000Z",
+        }
+    )
     (small_run / "journal.jsonl").write_bytes(chain.link("0" * 64, body)[0])
     with pytest.raises(StoreError, match="kvgate-run/2"):
         verify(small_run)

@@ -12,8 +12,13 @@ from kvgate.transport.base import CommandResult
 
 def result(**changed: object) -> CommandResult:
     fields: dict[str, object] = {
-        "host": "h", "argv": ("fio", "a b"), "exit_status": 0, "stdout": b"", "stderr": b"",
-        "started_at": datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC), "elapsed_s": 2.0,
+        "host": "h",
+        "argv": ("fio", "a b"),
+        "exit_status": 0,
+        "stdout": b"",
+        "stderr": b"",
+        "started_at": datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC),
+        "elapsed_s": 2.0,
     }
     return CommandResult(**(fields | changed))  # type: ignore[arg-type]
 
@@ -26,10 +31,14 @@ def result(**changed: object) -> CommandResult:
         ({"exit_status": None, "signal": 9}, "`fio 'a b'` was ended after 2.0 s by SIGKILL"),
         ({"exit_status": None, "signal": 64}, "`fio 'a b'` was ended after 2.0 s by SIGRTMAX"),
         ({"exit_status": None, "signal": 50}, "`fio 'a b'` was ended after 2.0 s by signal 50"),
-        ({"exit_status": None, "timed_out": True},
-         "`fio 'a b'` was ended after 2.0 s by its deadline"),
-        ({"stdout_dropped": 3},
-         "`fio 'a b'` exited 0 after 2.0 s, 3 bytes of its output over the cap"),
+        (
+            {"exit_status": None, "timed_out": True},
+            "`fio 'a b'` was ended after 2.0 s by its deadline",
+        ),
+        (
+            {"stdout_dropped": 3},
+            "`fio 'a b'` exited 0 after 2.0 s, 3 bytes of its output over the cap",
+        ),
     ],
 )
 def test_what_is_not_ok_says_how_it_ended(changed: dict[str, object], sentence: str) -> None:

@@ -92,9 +92,42 @@ def test_a_name_that_is_none_is_no_environment_variable(way: Leashed, name: str)
 
 
 HOSTILE = [
-    "", " ", "a b", "'", '"', "\\", "\\'", "''", "$(touch /tmp/x)", "`id`", "$HOME", "${IFS}",
-    "-n", "--", "-", "a\nb", "\n", "\t", "*", "?", "~", "!", "!!", "&", ";", "|", ">", "#", "{a,b}",
-    "é", "漢字", "🚪", "\x01\x1b[31m", "%s", "\udcff", "a=b",
+    "",
+    " ",
+    "a b",
+    "'",
+    '"',
+    "\\",
+    "\\'",
+    "''",
+    "$(touch /tmp/x)",
+    "`id`",
+    "$HOME",
+    "${IFS}",
+    "-n",
+    "--",
+    "-",
+    "a\nb",
+    "\n",
+    "\t",
+    "*",
+    "?",
+    "~",
+    "!",
+    "!!",
+    "&",
+    ";",
+    "|",
+    ">",
+    "#",
+    "{a,b}",
+    "é",
+    "漢字",
+    "🚪",
+    "\x01\x1b[31m",
+    "%s",
+    "\udcff",
+    "a=b",
 ]
 
 
@@ -198,8 +231,9 @@ def test_a_daemon_that_holds_the_output_open_holds_nothing_up(way: Leashed) -> N
 def test_twenty_commands_run_at_once(way: Leashed) -> None:
     with concurrent.futures.ThreadPoolExecutor(20) as pool:
         results = list(
-            pool.map(lambda i: way.run(sh(f"sleep 0.2; echo {i}; exit {i}"), timeout_s=T),
-                     range(20))
+            pool.map(
+                lambda i: way.run(sh(f"sleep 0.2; echo {i}; exit {i}"), timeout_s=T), range(20)
+            )
         )
     assert [result.exit_status for result in results] == list(range(20))
     assert [result.stdout for result in results] == [f"{i}\n".encode() for i in range(20)]

@@ -13,9 +13,7 @@ import pytest
 
 from kvgate.transport import hostkeys
 
-BLOB = base64.b64decode(
-    "AAAAC3NzaC1lZDI1NTE5AAAAIFYFqwYXhFWUFO2Vf0IQXzQDkV+UDjV5wtc3Sj8S0XZI"
-)
+BLOB = base64.b64decode("AAAAC3NzaC1lZDI1NTE5AAAAIFYFqwYXhFWUFO2Vf0IQXzQDkV+UDjV5wtc3Sj8S0XZI")
 LINE = hostkeys.entry("host-a", "ssh-ed25519", BLOB)
 
 
@@ -45,12 +43,12 @@ def test_patterns(patterns: str, name: str, covered: bool) -> None:
 
 def test_lines_that_count() -> None:
     text = (
-        f"# comment\n\n{LINE} note\n@revoked {LINE}\n@cert-authority {LINE}\n"
-        "host-a ssh-rsa ???\n"
+        f"# comment\n\n{LINE} note\n@revoked {LINE}\n@cert-authority {LINE}\nhost-a ssh-rsa ???\n"
     )
     keys = hostkeys.known_keys(text, "host-a")
     assert [(key.keytype, key.blob, key.revoked) for key in keys] == [
-        ("ssh-ed25519", BLOB, False), ("ssh-ed25519", BLOB, True),
+        ("ssh-ed25519", BLOB, False),
+        ("ssh-ed25519", BLOB, True),
     ]
     assert hostkeys.known_keys(text, "host-b") == ()
 
@@ -68,8 +66,9 @@ def test_fingerprint_and_hashed_names_are_openssh_s(tmp_path: Path) -> None:
         ["ssh-keygen", "-lf", str(path)], capture_output=True, check=True, timeout=30
     ).stdout.decode()
     assert hostkeys.fingerprint(BLOB) in told
-    subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(path)], check=True, timeout=30,
-                   capture_output=True)
+    subprocess.run(
+        ["ssh-keygen", "-q", "-H", "-f", str(path)], check=True, timeout=30, capture_output=True
+    )
     hashed = path.read_text()
     assert hashed.startswith("|1|")
     assert [key.blob for key in hostkeys.known_keys(hashed, "[10.0.0.1]:2222")] == [BLOB]
@@ -83,7 +82,8 @@ def test_no_text_makes_a_key_known_that_is_not_in_it(text: str, name: str) -> No
 
 
 @hypothesis.given(
-    st.from_regex(r"[a-z0-9.-]{1,30}", fullmatch=True), st.integers(1, 65535),
+    st.from_regex(r"[a-z0-9.-]{1,30}", fullmatch=True),
+    st.integers(1, 65535),
     st.binary(min_size=1, max_size=100),
 )
 def test_an_entry_makes_its_key_known(address: str, port: int, blob: bytes) -> None:

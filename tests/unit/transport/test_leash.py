@@ -34,12 +34,17 @@ def shell(request: pytest.FixtureRequest) -> list[str]:
 class Leash:
     """A command on a leash whose stdin the test holds."""
 
-    def __init__(self, shell: list[str], argv: list[str], *, stdin_bytes: int = 0,
-                 deadline_s: float = 60) -> None:
+    def __init__(
+        self, shell: list[str], argv: list[str], *, stdin_bytes: int = 0, deadline_s: float = 60
+    ) -> None:
         words = leash.command("h", argv, deadline_s=deadline_s, stdin_bytes=stdin_bytes)
         self.child = subprocess.Popen(
-            shell + words[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, start_new_session=True, bufsize=0,
+            shell + words[1:],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            bufsize=0,
         )
 
     def send(self, data: bytes) -> None:
@@ -130,7 +135,10 @@ def test_without_a_group_of_its_own_it_refuses(shell: list[str]) -> None:
     words = leash.command("h", ["true"], deadline_s=5)
     ran = subprocess.run(
         ["sh", "-c", '"$@"; exit $?', "sh", *shell, *words[1:]],
-        capture_output=True, timeout=30, check=False, stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=30,
+        check=False,
+        stdin=subprocess.DEVNULL,
     )
     assert ran.returncode == 125
     assert b"not the leader" in ran.stderr
@@ -139,8 +147,11 @@ def test_without_a_group_of_its_own_it_refuses(shell: list[str]) -> None:
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="needs shellcheck")
 def test_shellcheck_has_no_complaint() -> None:
     checked = subprocess.run(
-        ["shellcheck", "-s", "sh", "-"], input=leash.SCRIPT.encode(), capture_output=True,
-        timeout=60, check=False,
+        ["shellcheck", "-s", "sh", "-"],
+        input=leash.SCRIPT.encode(),
+        capture_output=True,
+        timeout=60,
+        check=False,
     )
     assert checked.stdout.decode() == ""
 
@@ -166,14 +177,18 @@ threading.Event().wait()
 
 @pytest.mark.parametrize("way", ["local", pytest.param("ssh", marks=pytest.mark.sshd)])
 def test_nothing_stays_on_the_host_when_kvgate_is_killed(
-    way: str, request: pytest.FixtureRequest, tmp_path: Path, gone: Callable[..., bool],
+    way: str,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    gone: Callable[..., bool],
     running: Callable[[int], bool],
 ) -> None:
     entry = request.getfixturevalue("sshd").host_entry() if way == "ssh" else {}
     note = tmp_path / "pid"
     with subprocess.Popen(
         [sys.executable, "-c", CONTROLLER, way, str(note)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     ) as controller:
         assert controller.stdin is not None
         assert controller.stdout is not None

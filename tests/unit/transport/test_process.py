@@ -51,7 +51,8 @@ def test_a_process_that_ends_by_itself(way: Leashed) -> None:
 def test_a_process_takes_env_and_hostile_arguments(way: Leashed) -> None:
     process = way.start(
         sh('printf "%s|" "$KVGATE_X" "$@"', "", "-n", "$(id)", "'\n"),
-        deadline_s=60, env={"KVGATE_X": "a b"},
+        deadline_s=60,
+        env={"KVGATE_X": "a b"},
     )
     assert process.wait(T).stdout == b"a b||-n|$(id)|'\n|"
 
@@ -116,7 +117,9 @@ def test_a_process_that_is_not_there_exits_127(way: Leashed) -> None:
 def test_output_of_a_process_is_capped_and_still_handed_on(way: Leashed) -> None:
     seen: list[int] = []
     process = way.start(
-        ["head", "-c", "1000000", "/dev/zero"], deadline_s=60, cap_bytes=10,
+        ["head", "-c", "1000000", "/dev/zero"],
+        deadline_s=60,
+        cap_bytes=10,
         on_stdout=lambda piece: seen.append(len(piece)),
     )
     result = process.wait(T)
@@ -149,9 +152,7 @@ def test_a_transport_opens_afresh_after_close(way: Leashed) -> None:
 
 @pytest.mark.parametrize("name", ["plain", "with space", "-dash", "quote'\n$(x)", "漢字"])
 @pytest.mark.parametrize("data", [b"", b"\0\xff\n" * 100_000], ids=["empty", "binary"])
-def test_a_file_is_written_and_read(
-    way: Leashed, tmp_path: Path, name: str, data: bytes
-) -> None:
+def test_a_file_is_written_and_read(way: Leashed, tmp_path: Path, name: str, data: bytes) -> None:
     path = tmp_path / name
     way.write_file(str(path), data, mode=0o640)
     assert path.read_bytes() == data

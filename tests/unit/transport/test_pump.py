@@ -70,7 +70,9 @@ def test_the_pid_is_cut_out_wherever_the_pieces_break(split: int) -> None:
     pids: list[int] = []
     carried = Pump(
         Script((b"", whole[:split]), (b"", whole[split:])),
-        timeout_s=5, cap_bytes=30, on_pid=pids.append,
+        timeout_s=5,
+        cap_bytes=30,
+        on_pid=pids.append,
     )
     carried.run()
     assert pids == [4711]

@@ -41,7 +41,8 @@ def new_key(tmp_path: Path) -> Callable[..., Path]:
         path = tmp_path / name
         subprocess.run(
             ["ssh-keygen", "-q", "-N", "", "-f", str(path), *(options or ("-t", "ed25519"))],
-            check=True, timeout=60,
+            check=True,
+            timeout=60,
         )
         return path
 
@@ -137,7 +138,9 @@ def test_a_key_with_a_passphrase(
     path.chmod(0o600)
     subprocess.run(
         ["ssh-keygen", "-q", "-p", "-P", "", "-N", "open sesame", "-f", str(path)],
-        check=True, timeout=60, stdout=subprocess.DEVNULL,
+        check=True,
+        timeout=60,
+        stdout=subprocess.DEVNULL,
     )
     with pytest.raises(LoginError, match="has a passphrase"):
         SshTransport(other(key={"file": str(path)})).open()
@@ -230,9 +233,7 @@ def test_each_hop_has_its_own_key_check(sshd: PrivateSshd, tmp_path: Path) -> No
     strange = inventory.hosts["near"].model_copy(update={"known_hosts": str(tmp_path / "none")})
     for changed in ("near", "far"):
         hosts = dict(inventory.hosts)
-        hosts[changed] = strange.model_copy(
-            update={"name": changed, "jump": hosts[changed].jump}
-        )
+        hosts[changed] = strange.model_copy(update={"name": changed, "jump": hosts[changed].jump})
         with (
             Connections(inventory.model_copy(update={"hosts": hosts})) as connections,
             pytest.raises(HostKeyError, match=f"{changed}: the host key is not known"),

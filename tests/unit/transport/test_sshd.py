@@ -66,10 +66,28 @@ def test_a_password_is_not_even_asked_for(sshd: PrivateSshd) -> None:
     if shutil.which("ssh") is None:
         pytest.skip("needs the ssh client")
     tried = subprocess.run(
-        ["ssh", "-F", "none", "-v", "-o", "BatchMode=yes", "-o", "IdentityFile=none",
-         "-o", "IdentityAgent=none", "-o", f"UserKnownHostsFile={sshd.host_entry()['known_hosts']}",
-         "-p", str(sshd.port), "127.0.0.1", "true"],
-        capture_output=True, timeout=30, check=False, stdin=subprocess.DEVNULL,
+        [
+            "ssh",
+            "-F",
+            "none",
+            "-v",
+            "-o",
+            "BatchMode=yes",
+            "-o",
+            "IdentityFile=none",
+            "-o",
+            "IdentityAgent=none",
+            "-o",
+            f"UserKnownHostsFile={sshd.host_entry()['known_hosts']}",
+            "-p",
+            str(sshd.port),
+            "127.0.0.1",
+            "true",
+        ],
+        capture_output=True,
+        timeout=30,
+        check=False,
+        stdin=subprocess.DEVNULL,
     )
     assert tried.returncode == 255
     assert b"Permission denied (publickey)" in tried.stderr
@@ -83,8 +101,11 @@ def test_a_taken_port_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
         def first_on_a_taken_port(self: PrivateSshd, program: str) -> None:
             if not calls:
                 config = sshd_module._CONFIG
-                monkeypatch.setattr(sshd_module, "_CONFIG", config.replace(
-                    "{address}:{port}", f"127.0.0.1:{taken.getsockname()[1]}", 1))
+                monkeypatch.setattr(
+                    sshd_module,
+                    "_CONFIG",
+                    config.replace("{address}:{port}", f"127.0.0.1:{taken.getsockname()[1]}", 1),
+                )
                 begin(self, program)
                 monkeypatch.setattr(sshd_module, "_CONFIG", config)
             else:
@@ -158,8 +179,11 @@ def test_it_admits_a_root_whose_password_is_locked(tmp_path: Path, lock: str) ->
 
 def test_it_works_for_an_ordinary_user(tmp_path: Path) -> None:
     _inside(
-        tmp_path, "echo 'kvgate:x:54321:54321::/tmp:/bin/sh' >>etc/passwd; "
-        "echo 'kvgate:!:20000::::::' >>etc/shadow", "54321", uid=54321,
+        tmp_path,
+        "echo 'kvgate:x:54321:54321::/tmp:/bin/sh' >>etc/passwd; "
+        "echo 'kvgate:!:20000::::::' >>etc/shadow",
+        "54321",
+        uid=54321,
     )
 
 
@@ -179,14 +203,31 @@ def _inside(folder: Path, change: str, expected: str, *, uid: int) -> None:
         "mount --bind etc/shadow /etc/shadow && mount -t tmpfs none /run && "
         # the interpreter and the package may lie in /root: dac_read_search lets them be read
         f"mount --bind '{serving}' /mnt && cd / && exec setpriv --reuid={uid} --regid={uid} "
-        + ("--keep-groups " if uid == 0 else "--clear-groups --inh-caps=-all,+dac_read_search "
-           "--ambient-caps=+dac_read_search ")
+        + (
+            "--keep-groups "
+            if uid == 0
+            else "--clear-groups --inh-caps=-all,+dac_read_search --ambient-caps=+dac_read_search "
+        )
         + '"$@"'
     )
     ran = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script, "sh", sys.executable, "-c", SERVE, "/mnt/sshd",
-         "go"],
-        capture_output=True, timeout=90, check=False, stdin=subprocess.DEVNULL,
+        [
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            script,
+            "sh",
+            sys.executable,
+            "-c",
+            SERVE,
+            "/mnt/sshd",
+            "go",
+        ],
+        capture_output=True,
+        timeout=90,
+        check=False,
+        stdin=subprocess.DEVNULL,
     )
     if b"unshare" in ran.stderr or b"mount:" in ran.stderr:
         pytest.skip(f"no mount namespace here: {ran.stderr.decode()[:200]}")

@@ -38,9 +38,10 @@ def test_it_is_removed_on_errors_too(bench: Any) -> None:
 
 
 def test_a_folder_without_our_marker_is_left(bench: Any) -> None:
-    with pytest.raises(CommandError, match="not the folder this run made"), scratch_folder(
-        bench.witness, "fio", needs_bytes=1
-    ) as folder:
+    with (
+        pytest.raises(CommandError, match="not the folder this run made"),
+        scratch_folder(bench.witness, "fio", needs_bytes=1) as folder,
+    ):
         (Path(folder.path) / MARKER).write_bytes(b"someone else's")
     assert Path(folder.path).is_dir()
 
@@ -57,26 +58,30 @@ def test_the_first_error_is_the_one_that_is_raised(bench: Any) -> None:
 
 
 def test_no_room_is_a_reason_not_to_run(bench: Any) -> None:
-    with pytest.raises(NotRunError, match=r"GB free, the workload needs 1000000\.00 GB"), (
-        scratch_folder(bench.witness, "fio", needs_bytes=10**15)
+    with (
+        pytest.raises(NotRunError, match=r"GB free, the workload needs 1000000\.00 GB"),
+        scratch_folder(bench.witness, "fio", needs_bytes=10**15),
     ):
         pytest.fail("there is no room")
     assert list(bench.scratch.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    "scratch", [None, "", "/dev", "/dev/nvme0n1", "/proc/1", "relative/folder", "/srv/../dev"])
+    "scratch", [None, "", "/dev", "/dev/nvme0n1", "/proc/1", "relative/folder", "/srv/../dev"]
+)
 def test_only_a_folder_for_files_will_do(bench: Any, scratch: str | None) -> None:
-    with pytest.raises(NotRunError), scratch_folder(
-        with_scratch(bench, scratch), "fio", needs_bytes=1
+    with (
+        pytest.raises(NotRunError),
+        scratch_folder(with_scratch(bench, scratch), "fio", needs_bytes=1),
     ):
         pytest.fail("that is no scratch folder")
     assert bench.transport.asked == [], "nothing was asked of the host"
 
 
 def test_a_scratch_folder_that_is_not_there(bench: Any, tmp_path: Path) -> None:
-    with pytest.raises(NotRunError, match="No such file"), scratch_folder(
-        with_scratch(bench, str(tmp_path / "none")), "fio", needs_bytes=1
+    with (
+        pytest.raises(NotRunError, match="No such file"),
+        scratch_folder(with_scratch(bench, str(tmp_path / "none")), "fio", needs_bytes=1),
     ):
         pytest.fail("that folder is not there")
 
@@ -92,15 +97,18 @@ def test_a_host_that_lies_about_the_folder_gets_nothing_removed(bench: Any, answ
 
 def test_a_folder_that_can_not_be_removed_is_said(bench: Any) -> None:
     bench.transport.answers["rm"] = lambda real: dataclasses.replace(real, exit_status=1)
-    with pytest.raises(TransportError, match="rm -rf"), scratch_folder(
-        bench.witness, "fio", needs_bytes=1
+    with (
+        pytest.raises(TransportError, match="rm -rf"),
+        scratch_folder(bench.witness, "fio", needs_bytes=1),
     ):
         pass
 
 
 def test_df_as_posix_prints_it() -> None:
-    answer = (b"Filesystem     1024-blocks      Used Available Capacity Mounted on\n"
-              b"/dev/my disk     263940717  23345678  83000000      23% /srv/a b\n")
+    answer = (
+        b"Filesystem     1024-blocks      Used Available Capacity Mounted on\n"
+        b"/dev/my disk     263940717  23345678  83000000      23% /srv/a b\n"
+    )
     assert free_bytes(answer) == 83_000_000 * 1024
 
 

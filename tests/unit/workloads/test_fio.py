@@ -29,8 +29,12 @@ SIZE = RANKS * CHUNK_BYTES
 
 def workload(*jobs: str, runtime: str = "1 s", size: str = f"{SIZE} B") -> FioWorkload:
     return FioWorkload(
-        rounds=1, ramp=Quantity.parse("200 ms"), runtime=Quantity.parse(runtime),
-        size=Quantity.parse(size), jobs=list(jobs))
+        rounds=1,
+        ramp=Quantity.parse("200 ms"),
+        runtime=Quantity.parse(runtime),
+        size=Quantity.parse(size),
+        jobs=list(jobs),
+    )
 
 
 def values(answer: Answer) -> dict[str, Any]:
@@ -108,8 +112,12 @@ def test_one_place_serves_many_jobs_and_lays_out_once(bench: Any) -> None:
 
 def test_progress_is_told(bench: Any) -> None:
     said: list[str] = []
-    fio.run(bench.witness, "kv-restore", workload=workload("kv-restore", runtime="2500 ms"),
-            on_progress=said.append)
+    fio.run(
+        bench.witness,
+        "kv-restore",
+        workload=workload("kv-restore", runtime="2500 ms"),
+        on_progress=said.append,
+    )
     assert any("kv-restore: " in line and "MB/s" in line for line in said)
 
 
@@ -117,8 +125,9 @@ def test_a_sustained_job_lasts_and_keeps_its_rate(bench: Any) -> None:
     load = workload("kv-mixed", runtime="2 s")
     rate = 40_000_000
     begun = time.monotonic()
-    found = values(fio.run(bench.witness, "kv-mixed", workload=load, sustained=True,
-                           rate_bytes_per_s=rate))
+    found = values(
+        fio.run(bench.witness, "kv-mixed", workload=load, sustained=True, rate_bytes_per_s=rate)
+    )
     assert time.monotonic() - begun > 2
     assert amount(found["fio.read_bw"], "B/s") < 2 * rate
     assert fio.written_at_most("kv-mixed", 10, rate) == 10 * rate
@@ -131,8 +140,12 @@ def test_a_cancel_ends_it(bench: Any) -> None:
     threading.Timer(1.5, cancel.set).start()
     begun = time.monotonic()
     with pytest.raises(HarnessError, match="cancelled"):
-        fio.run(bench.witness, "kv-restore", workload=workload("kv-restore", runtime="60 s"),
-                cancel=cancel)
+        fio.run(
+            bench.witness,
+            "kv-restore",
+            workload=workload("kv-restore", runtime="60 s"),
+            cancel=cancel,
+        )
     assert time.monotonic() - begun < 15
     assert list(bench.scratch.iterdir()) == []
 
@@ -152,8 +165,7 @@ def test_the_engine_is_the_best_that_fio_has(bench: Any, listed: str, engine: st
     text = "Available IO engines:\n" + "".join(f"\t{each}\n" for each in listed.split())
 
     def enghelp(real: CommandResult) -> CommandResult:
-        return (dataclasses.replace(real, stdout=text.encode()) if "--enghelp" in real.argv
-                else real)
+        return dataclasses.replace(real, stdout=text.encode()) if "--enghelp" in real.argv else real
 
     bench.transport.answers["fio"] = enghelp
     with fio.prepare(bench.witness, workload("kv-store")) as place:
@@ -224,8 +236,11 @@ def ending(bench: Any, exit_status: int | None, recorded: str) -> None:
 
     def start(argv: Any, **options: Any) -> Any:
         result = real(["true"], deadline_s=5).wait(5)
-        return Ended(dataclasses.replace(
-            result, exit_status=exit_status, stdout=out, stderr=err, argv=tuple(argv)))
+        return Ended(
+            dataclasses.replace(
+                result, exit_status=exit_status, stdout=out, stderr=err, argv=tuple(argv)
+            )
+        )
 
     bench.transport.start = start
 

@@ -42,15 +42,23 @@ def _all(piece: Evidence) -> bytes:
 
 def workload(runtime: str) -> FioWorkload:
     return FioWorkload(
-        rounds=1, ramp=Quantity.parse("0 s"), runtime=Quantity.parse(runtime),
-        size=Quantity.of(RANKS * CHUNK_BYTES, "B"), jobs=["kv-restore"])
+        rounds=1,
+        ramp=Quantity.parse("0 s"),
+        runtime=Quantity.parse(runtime),
+        size=Quantity.of(RANKS * CHUNK_BYTES, "B"),
+        jobs=["kv-restore"],
+    )
 
 
 def test_progress_and_readings_come_over_ssh(witness: Witness) -> None:
     said: list[tuple[float, str]] = []
     begun = time.monotonic()
-    answer = fio.run(witness, "kv-restore", workload=workload("2500 ms"),
-                     on_progress=lambda text: said.append((time.monotonic() - begun, text)))
+    answer = fio.run(
+        witness,
+        "kv-restore",
+        workload=workload("2500 ms"),
+        on_progress=lambda text: said.append((time.monotonic() - begun, text)),
+    )
     took = time.monotonic() - begun
     assert {r.name: r.value for r in answer.readings}["fio.errors"] == Quantity.of(0, "")
     restoring = [at for at, text in said if text.startswith("kv-restore")]
@@ -68,10 +76,15 @@ def test_a_cancel_ends_fio_on_the_host(witness: Witness, tmp_path: Path) -> None
             cancel.set()
 
     with pytest.raises(HarnessError, match="cancelled"):
-        fio.run(witness, "kv-restore", workload=workload("60 s"), on_progress=running,
-                cancel=cancel)
-    listed = subprocess.run(["ps", "-eo", "stat=,args="], capture_output=True, text=True,
-                            check=True).stdout
-    mine = [line for line in listed.splitlines()
-            if str(tmp_path / "scratch") in line and not line.startswith("Z")]
+        fio.run(
+            witness, "kv-restore", workload=workload("60 s"), on_progress=running, cancel=cancel
+        )
+    listed = subprocess.run(
+        ["ps", "-eo", "stat=,args="], capture_output=True, text=True, check=True
+    ).stdout
+    mine = [
+        line
+        for line in listed.splitlines()
+        if str(tmp_path / "scratch") in line and not line.startswith("Z")
+    ]
     assert mine == []

@@ -11,8 +11,9 @@ from kvgate.errors import NotRunError, SpecError
 from kvgate.workloads import shapes
 from kvgate.workloads.shapes import CHUNK_BYTES, RANKS, SHAPES, Setting
 
-SETTING = Setting(engine="libaio", direct=True, ramp_s=1, runtime_s=4,
-                  total_bytes=2 * RANKS * CHUNK_BYTES, seed=7)
+SETTING = Setting(
+    engine="libaio", direct=True, ramp_s=1, runtime_s=4, total_bytes=2 * RANKS * CHUNK_BYTES, seed=7
+)
 
 
 def test_the_chunk_is_that_of_the_published_test() -> None:
@@ -54,7 +55,10 @@ def test_the_verify_job_reads_back_after_writing() -> None:
     write, read = shapes.jobs(SHAPES["verify"], "/s/f", SETTING)
     assert (write.verify, write.do_verify, write.end_fsync) == ("crc32c", False, True)
     assert (read.verify, read.wait_for_earlier, read.continue_on_error) == (
-        "crc32c", True, "verify")
+        "crc32c",
+        True,
+        "verify",
+    )
 
 
 def test_a_name_that_is_not_known_gets_the_nearest() -> None:
