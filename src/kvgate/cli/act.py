@@ -14,11 +14,10 @@ from kvgate.cli.show import show_result
 from kvgate.engine.check import refuse_unsound
 from kvgate.engine.start import create_run
 from kvgate.engine.supervise import Outcome, resume, run_gates
-from kvgate.engine.workspace import Setup, Workspace, frozen_setup
+from kvgate.engine.workspace import Setup, Workspace
 from kvgate.errors import UsageError
 from kvgate.model.finding import RunResult
 from kvgate.report.write import write_reports
-from kvgate.store.reader import RunReader
 
 
 def run_verb(arguments: argparse.Namespace, command: list[str]) -> int:
@@ -32,16 +31,15 @@ def run_verb(arguments: argparse.Namespace, command: list[str]) -> int:
             )
         path = run_of(arguments, arguments.resume)
         workspace = Workspace.find(path.parent)
-        setup = frozen_setup(RunReader(path))
-        resume(path, "by the command line")
-        return _conclude(workspace, _watched(workspace, setup, path))
+        setup = resume(workspace, path)
+        return _conclude(workspace, _watched(workspace, setup, path), "run")
     workspace, setup = setup_of(arguments)
     refuse_unsound(workspace, setup)
     gates = [entry.gate for entry in setup.plan.value.gates]
     if arguments.gate:
         gates = [setup.planned(arguments.gate).gate]
     path = create_run(workspace, setup, gates=gates, command=command, forced=arguments.force_gate)
-    return _conclude(workspace, _watched(workspace, setup, path))
+    return _conclude(workspace, _watched(workspace, setup, path), "run")
 
 
 def rehearse_verb(arguments: argparse.Namespace, command: list[str]) -> int:
@@ -55,13 +53,13 @@ def rehearse_verb(arguments: argparse.Namespace, command: list[str]) -> int:
             console.print(remark, style="dim", markup=False)
         if arguments.resume:
             path = run_of(arguments, arguments.resume)
-            resume(path, "by the command line")
+            setup = resume(workspace, path)
         else:
             refuse_unsound(workspace, setup)
             gates = [entry.gate for entry in setup.plan.value.gates]
             path = create_run(workspace, setup, gates=gates, command=command)
         outcome = _watched(workspace, setup, path)
-    return _conclude(workspace, outcome)
+    return _conclude(workspace, outcome, "rehearse")
 
 
 def _watched(workspace: Workspace, setup: Setup, path: Path) -> Outcome:
@@ -72,7 +70,7 @@ def _watched(workspace: Workspace, setup: Setup, path: Path) -> Outcome:
         return run_gates(workspace, setup, path, tell=view.tell, render=render)
 
 
-def _conclude(workspace: Workspace, outcome: Outcome) -> int:
+def _conclude(workspace: Workspace, outcome: Outcome, verb: str) -> int:
     """Print the verdict table and where the report lies; return the exit code."""
     console = Console(highlight=False)
     show_result(console, outcome.result)
@@ -82,7 +80,6 @@ def _conclude(workspace: Workspace, outcome: Outcome) -> int:
         soft_wrap=True,
     )
     if outcome.broke:
-        verb = "rehearse" if outcome.result.profile == "rehearsal" else "run"
         print(
             f"kvgate: the run broke off: {outcome.broke}\n"
             f"  go on with: kvgate {verb} --resume {outcome.run.name}",

@@ -137,8 +137,8 @@ def about_scratch(witness: Witness, folder: str) -> Scratch:
         ""
         if wrote.result.ok
         else (
-            f"the scratch folder's file system ({kind}) refuses O_DIRECT: fio reads through the page "
-            "cache there"
+            f"the scratch folder's file system ({kind}) refuses O_DIRECT: "
+            "fio reads through the page cache there"
         )
     )
     return Scratch((*remarks, *([no_direct] if no_direct else [])), no_direct)

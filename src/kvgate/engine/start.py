@@ -40,12 +40,8 @@ def create_run(
     manifest: dict[str, Any] = {
         "run": name,
         "created": now.isoformat(timespec="seconds"),
-        "who": {"user": _user(), "host": socket.gethostname()},
-        "kvgate": version(),
-        "python": platform.python_version(),
-        "platform": platform.platform(),
+        **_made_by(workspace),
         "command": list(command),
-        "git": git_head(workspace.root),
         "plan": setup.plan.value.plan,
         "title": setup.plan.value.title,
         "profile": setup.plan.value.profile,
@@ -67,6 +63,17 @@ def create_run(
         if forced:
             run.event("forced", gate=gates[0], reason=forced)
     return workspace.runs / name
+
+
+def _made_by(workspace: Workspace) -> dict[str, Any]:
+    """Return who makes the run, with what, from which commit."""
+    return {
+        "who": {"user": _user(), "host": socket.gethostname()},
+        "kvgate": version(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "git": git_head(workspace.root),
+    }
 
 
 def suite_files(workspace: Workspace, suite: str) -> dict[str, bytes]:

@@ -21,7 +21,8 @@ from kvgate.engine import judging, soak
 from kvgate.engine.finish import Render, finish_run, show_state
 from kvgate.engine.gate import finished, note_interruption, open_for_soak
 from kvgate.engine.progress import Message, read_messages
-from kvgate.engine.workspace import Setup, Workspace
+from kvgate.engine.start import refuse_changed_suite
+from kvgate.engine.workspace import Setup, Workspace, frozen_setup
 from kvgate.errors import GateClosedError, KvgateError, StoreError
 from kvgate.model.finding import RunResult
 from kvgate.model.verdict import Disposition
@@ -252,7 +253,17 @@ def _message(kind: str, text: str, *, host: str = "", awaits: str = "") -> Messa
     return {"t": kind, "text": text, "host": host, "awaits": awaits, "at": time.monotonic()}
 
 
-def resume(run: Path, because: str) -> None:
-    """Journal that a run goes on; raises StoreError if it is sealed, locked or damaged."""
+def resume(workspace: Workspace, run: Path) -> Setup:
+    """Journal that a run goes on and return its frozen setup.
+
+    Raises StoreError if the run is sealed, locked or damaged, or if a suite that is still to be
+    run is not the one the run began with.
+    """
+    reader = RunReader(run)
+    setup = frozen_setup(reader)
+    for gate in reader.manifest["gates"]:
+        if not finished(reader, gate):
+            refuse_changed_suite(workspace, reader, setup.planned(gate).suite)
     with RunWriter.open(run) as writer:
-        writer.event("resumed", because=because)
+        writer.event("resumed", because="by the command line")
+    return setup

@@ -21,14 +21,7 @@ class Bound:
     text: str
 
 
-def draw(
-    name: str,
-    title: str,
-    data: Grouped,
-    bounds: dict[str, Bound],
-    *,
-    what: str,
-) -> Chart:
+def draw(name: str, title: str, data: Grouped, bounds: dict[str, Bound], *, what: str) -> Chart:
     """Return the bar chart of `data`, whose groups are (job,) or (job, host).
 
     `bounds` are limits by job; `what` says what a bar is, e.g. "median of 2 rounds".
@@ -55,15 +48,16 @@ def draw(
         _note(data, what),
         board.markup(),
         columns=("Job", "Median", "Rounds", "Limit"),
-        rows=tuple(
-            (
-                " on ".join(group.key),
-                data.shown(group.median),
-                ", ".join(data.shown(value) for _, value in group.rounds),
-                bounds[group.key[0]].text if group.key[0] in bounds else "none",
-            )
-            for group in data.groups
-        ),
+        rows=tuple(_row(data, group, bounds) for group in data.groups),
+    )
+
+
+def _row(data: Grouped, group: Group, bounds: dict[str, Bound]) -> tuple[str, str, str, str]:
+    return (
+        " on ".join(group.key),
+        data.shown(group.median),
+        ", ".join(data.shown(value) for _, value in group.rounds),
+        bounds[group.key[0]].text if group.key[0] in bounds else "none",
     )
 
 

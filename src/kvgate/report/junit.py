@@ -33,18 +33,7 @@ def render(page: Page) -> bytes:
 
 def _suite(root: ET.Element, gate: GateView, page: Page) -> Counter[str]:
     suite = ET.SubElement(root, "testsuite", name=_legal(f"{gate.id} {gate.title}"), id=gate.id)
-    told = {
-        "run": page.run,
-        "verdict": gate.mark.key,
-        "disposition": gate.disposition,
-        "because": gate.because,
-        "forced": gate.forced,
-        "banner": page.banner,
-    }
-    properties = ET.SubElement(suite, "properties")
-    for name, value in told.items():
-        if value:
-            ET.SubElement(properties, "property", name=name, value=_legal(value))
+    _properties(suite, gate, page)
     tally: Counter[str] = Counter()
     for criterion in gate.criteria:
         message = " ".join(
@@ -76,6 +65,21 @@ def _suite(root: ET.Element, gate: GateView, page: Page) -> Counter[str]:
     if gate.began:
         suite.set("timestamp", gate.began.removesuffix(" UTC").replace(" ", "T"))
     return tally
+
+
+def _properties(suite: ET.Element, gate: GateView, page: Page) -> None:
+    told = {
+        "run": page.run,
+        "verdict": gate.mark.key,
+        "disposition": gate.disposition,
+        "because": gate.because,
+        "forced": gate.forced,
+        "banner": page.banner,
+    }
+    properties = ET.SubElement(suite, "properties")
+    for name, value in told.items():
+        if value:
+            ET.SubElement(properties, "property", name=name, value=_legal(value))
 
 
 def _case(

@@ -44,15 +44,13 @@ def draw(name: str, title: str, data: Grouped) -> Chart:
         board.markup(),
         wide=width > 620,
         columns=("Arm", "Concurrency", "Median", "Rounds"),
-        rows=tuple(
-            (
-                *group.key,
-                data.shown(group.median),
-                ", ".join(data.shown(value) for _, value in group.rounds),
-            )
-            for group in sorted(data.groups, key=_level)
-        ),
+        rows=tuple(_row(data, group) for group in sorted(data.groups, key=_level)),
     )
+
+
+def _row(data: Grouped, group: Group) -> tuple[str, ...]:
+    rounds = ", ".join(data.shown(value) for _, value in group.rounds)
+    return (*group.key, data.shown(group.median), rounds)
 
 
 def _axis(board: svg.Drawing, scale: svg.Scale, data: Grouped, width: float) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import re
 import secrets
+import threading
 from collections.abc import Callable, Iterator
 
 from kvgate.errors import CommandError, NotRunError, ParseError, TransportError
@@ -26,12 +27,14 @@ _GUARD_S = 7 * 24 * 3600.0
 # is lost, when we were killed. The right side, in a session of its own, then removes the folder if
 # it is there and its marker is still ours: twice, as a workload may be ending just then.
 _REMOVER = f"""\
-cat >/dev/null
+echo ready
+exec >/dev/null 2>&1
+cat
 [ "$(cat "$1/{MARKER}")" = "$2" ] || exit 0
 rm -rf -- "$1"; sleep 3; rm -rf -- "$1"
 """
 _GUARD = """\
-while :; do sleep 3600; done | setsid sh -c "$3" kvgate-guard "$1" "$2" >/dev/null 2>&1
+while :; do sleep 3600; done | setsid sh -c "$3" kvgate-guard "$1" "$2"
 """
 
 
@@ -88,10 +91,15 @@ def scratch_folder(witness: Witness, purpose: str, *, needs_bytes: int) -> Itera
 @contextlib.contextmanager
 def _guarded(witness: Witness, path: str, token: bytes) -> Iterator[None]:
     """Keep a guard on the host for the block: it ends without removing anything when we end it."""
+    ready = threading.Event()
     guard = witness.transport.start(
         ["sh", "-c", _GUARD, "kvgate-guard", path, token.decode("ascii"), _REMOVER],
         deadline_s=_GUARD_S,
+        on_stdout=lambda _: ready.set(),
     )
+    if not ready.wait(_ASK_S):
+        guard.kill()
+        raise CommandError(witness.host.name, f"the guard of {path} did not start")
     try:
         yield
     finally:

@@ -12,7 +12,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from kvgate.engine.workspace import frozen_setup
-from kvgate.errors import HarnessError, UsageError
+from kvgate.errors import UsageError
 from kvgate.model.finding import RunResult
 from kvgate.model.quantity import Quantity
 from kvgate.report.render import FILES, render
@@ -400,12 +400,3 @@ def test_a_run_of_the_real_store_is_reported(sample: Any, tmp_path: Path, templa
         facts["gates/g1-arrival.yaml"]
         == hashlib.sha256(kept.inputs["gates/g1-arrival.yaml"]).hexdigest()
     )
-
-
-def test_a_template_at_fault_is_named(sample: Any, tmp_path: Path) -> None:
-    run, result = sample
-    (tmp_path / "summary.md.j2").write_text("{{ page.no_such_thing }}")
-    with pytest.raises(HarnessError, match="no_such_thing"):
-        render(run, result, formats=("md",), templates=tmp_path)
-    with pytest.raises(HarnessError, match=r"report\.html\.j2"):
-        render(run, result, formats=("html",), templates=tmp_path)

@@ -235,6 +235,8 @@ def ending(bench: Any, exit_status: int | None, recorded: str) -> None:
         stop = wait
 
     def start(argv: Any, **options: Any) -> Any:
+        if "fio" not in argv[0]:
+            return real(argv, **options)
         result = real(["true"], deadline_s=5).wait(5)
         return Ended(
             dataclasses.replace(
