@@ -1,0 +1,42 @@
+"""The patterns of the kernel log, read once from patterns/kernel.yaml."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.resources
+import re
+
+import yaml
+
+PCI = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
+SEVERITIES = ("info", "warning", "error", "fatal")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """One entry of the file, see its head; ``id`` begins with the class of the event."""
+
+    id: str
+    severity: str
+    needs: str
+    regex: re.Pattern[str]
+    example: str
+    never: str
+
+    @property
+    def kind(self) -> str:
+        """Return the class: aer, ras, nvme, link, oom, mce and so on."""
+        return self.id.split(".", 1)[0]
+
+
+@functools.cache
+def patterns() -> tuple[Pattern, ...]:
+    """Return all patterns in the order of the file."""
+    file = importlib.resources.files("kvgate.parse") / "patterns" / "kernel.yaml"
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    entries = yaml.load(file.read_text("utf-8"), Loader=loader)  # noqa: S506  a safe loader
+    return tuple(
+        Pattern(**{**entry, "regex": re.compile(entry["regex"].replace("<pci>", PCI))})
+        for entry in entries
+    )
