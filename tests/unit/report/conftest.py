@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import hashlib
 import random
 from collections.abc import Iterator, Mapping
@@ -271,6 +272,12 @@ def _g1(run: FakeRun) -> None:
     run.add(3.1, "gate_end", gate="G1", outcome="done")
 
 
+def _steady(
+    run: FakeRun, name: str, value: Quantity, *, host: str, ref: str, **labels: str
+) -> None:
+    run.measure(name, value, host, "steady_state", ref, **labels)
+
+
 def _g2(run: FakeRun) -> None:
     chance = random.Random(2)  # noqa: S311  noise of a sample, no secret
     run.add(0.2, "gate_refused", gate="G2", because="G1 is rejected")
@@ -283,7 +290,6 @@ def _g2(run: FakeRun) -> None:
             ("kv-mixed", 6.1e8, 2.6e8),
         ):
             for round_ in "123":
-                labels = {"job": job, "round": round_}
                 run.add(0.15, "child_begin", id=f"{host}{job}{round_}", what="fio", host=host)
                 run.add(5.02, "child_end", id=f"{host}{job}{round_}")
                 ref = run.keep(
@@ -294,34 +300,14 @@ def _g2(run: FakeRun) -> None:
                     stdout=b'{\n  "fio version" : "fio-3.33",\n  "jobs" : [ ... ]\n}\n'
                     + f"{host} {round_}\n".encode(),
                 )
+                took = functools.partial(_steady, run, host=host, ref=ref, job=job, round=round_)
                 noise = 1 + chance.uniform(-0.09, 0.09)
                 if read:
-                    run.measure(
-                        "fio.read_bw",
-                        Quantity.of(f"{read * noise:.0f}", "B/s"),
-                        host,
-                        "steady_state",
-                        ref,
-                        **labels,
-                    )
+                    took("fio.read_bw", Quantity.of(f"{read * noise:.0f}", "B/s"))
                     late = 24.31 if (host, job) == ("ini2", "kv-mixed") else 4.4 * noise
-                    run.measure(
-                        "fio.read_clat_p99",
-                        Quantity.of(f"{late * 1e6:.0f}", "ns"),
-                        host,
-                        "steady_state",
-                        ref,
-                        **labels,
-                    )
+                    took("fio.read_clat_p99", Quantity.of(f"{late * 1e6:.0f}", "ns"))
                 if write:
-                    run.measure(
-                        "fio.write_bw",
-                        Quantity.of(f"{write * noise:.0f}", "B/s"),
-                        host,
-                        "steady_state",
-                        ref,
-                        **labels,
-                    )
+                    took("fio.write_bw", Quantity.of(f"{write * noise:.0f}", "B/s"))
     ran(run, "G2.1", "G2.2", "G2.3")
     run.add(1.4, "gate_end", gate="G2", outcome="done")
 

@@ -321,23 +321,6 @@ def test_hostile_texts_stay_texts_in_markdown(hostile: dict[str, bytes]) -> None
     )
 
 
-def test_a_long_host_name_neither_breaks_nor_fills_the_page(sample: Any, templates: Path) -> None:
-    run, result = sample
-    gate = result.gates[0]
-    finding = gate.findings[2]
-    host = dataclasses.replace(finding.hosts[0], host="h" * 10_000)
-    bad = dataclasses.replace(
-        result,
-        gates=(
-            dataclasses.replace(
-                gate, findings=(dataclasses.replace(finding, hosts=(host, *finding.hosts[1:])),)
-            ),
-        ),
-    )
-    made = render(run, bad, formats=ALL, templates=templates)
-    assert b"(6000 more characters)" in made["report.html"]
-
-
 def test_evidence_that_can_not_be_read_is_named_and_the_report_made(
     sample: Any, templates: Path
 ) -> None:
