@@ -52,7 +52,10 @@ def build_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(
         title="verbs", metavar="VERB", required=True, parser_class=_Parser
     )
-    for add in (_check, _plan, _run, _rehearse, _draft, _hosts, _judge, _report, _seal, _verify):
+    for add in (
+        *(_check, _plan, _run, _rehearse, _draft, _hosts),
+        *(_judge, _report, _seal, _verify, _parse),
+    ):
         add(verbs)
     return parser
 
@@ -230,3 +233,21 @@ def _verify(verbs: Verbs) -> None:
         "kvgate verify RUN",
         "review",
     )
+
+
+def _parse(verbs: Verbs) -> None:
+    parser = _add(
+        verbs,
+        "parse",
+        "print as JSON what kvgate reads from a tool's saved output (3: it is refused)",
+        "nvme list -o json | kvgate parse nvme_list",
+    )
+    parser.add_argument("tool", metavar="TOOL", nargs="?", help="whose output it is; see --list")
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", default="-", help="the saved output (default: -, stdin)"
+    )
+    parser.add_argument(
+        "--exit-code", metavar="N", type=int, help="how the command ended, where that is known"
+    )
+    parser.add_argument("--list", action="store_true", help="name the tools and exit")
+    parser.set_defaults(verb=_verb("parse", "parse_verb"))
