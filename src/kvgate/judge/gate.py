@@ -9,9 +9,12 @@ from kvgate.judge.decide import decide
 from kvgate.model.finding import Attempt, Finding, GateResult, RunResult, ScopedOut
 from kvgate.model.record import Measurement
 from kvgate.model.verdict import Disposition, Verdict
-from kvgate.spec.expect import Expectations, coverage
-from kvgate.spec.gate import Criterion, Gate
+from kvgate.spec.expect import Coverage, Expectations, coverage
+from kvgate.spec.gate import Criterion, Gate, Limit
 from kvgate.spec.inventory import Inventory
+
+DECLARED_NAMED = 3
+"""Declared values that a limit's text names before it goes on with "and N more"."""
 
 IDS_NAMED = 8
 """Criteria that a gate's reason names before it goes on with "and N more"."""
@@ -138,17 +141,32 @@ def _finding(
             limit="",
             hint=_hint(criterion),
         )
+    covers = coverage(criterion, inventory, expected)
     finding = decide(
-        criterion,
-        limit,
-        covers=coverage(criterion, inventory, expected),
-        expected=expected,
-        taken=taken,
-        attempt=attempt,
+        criterion, limit, covers=covers, expected=expected, taken=taken, attempt=attempt
     )
+    if limit.matches_inventory:
+        told = _with_declared(criterion.measure, limit, covers, expected)
+        finding = dataclasses.replace(finding, limit=told)
     if finding.verdict is not Verdict.NOT_RUN:
         return finding
     return dataclasses.replace(finding, hint=_hint(criterion))
+
+
+def _with_declared(measure: str, limit: Limit, covers: Coverage, expected: Expectations) -> str:
+    """Return the limit's text with what is declared, e.g. ``matches inventory: 2``."""
+    wanted = sorted(
+        {
+            str(expected[host, measure, item])
+            for host, items in covers.items()
+            for item in items
+            if (host, measure, item) in expected
+        }
+    )
+    more = len(wanted) - DECLARED_NAMED
+    named = ", ".join(wanted[:DECLARED_NAMED]) + (f" and {more} more" if more > 0 else "")
+    tolerance = f" within {limit.tolerance}" if limit.tolerance else ""
+    return f"matches inventory: {named}{tolerance}" if named else str(limit)
 
 
 def _hint(criterion: Criterion) -> str:

@@ -149,7 +149,7 @@ def _table(printed: list[str]) -> Iterator[BlockDevice]:
         words = _TREE.sub("", line).split()
         row = dict(zip(heading, words, strict=False))
         size = _SIZE.fullmatch(row.get("SIZE", ""))
-        if not size or "TYPE" not in row:
+        if not size or "TYPE" not in row or (size[2] == "B" and "." in size[1]):
             refuse("lsblk", f"{shown(line)} is no row of the table")
         yield BlockDevice(
             name=row["NAME"],

@@ -17,7 +17,14 @@ _LAYER = re.compile(_WHO + r"aer_layer=(?P<layer>[^,]+), *aer_agent=")
 _GHES = re.compile(r"\{\d+\}\[Hardware Error\]: ?(?P<told>.*)")
 _GHES_KEY = re.compile(r"\s*(event severity|section_type|device_id|vendor_id): (.*)")
 _GHES_ID = re.compile(r"0x([0-9a-f]{4}), device_id: 0x([0-9a-f]{4})")
-_GRAVITY = ("Corrected", "Correctable", "Uncorrected (Non-Fatal)", "Uncorrected (Fatal)")
+_GRAVITY = (
+    "Corrected",
+    "Correctable",
+    "Uncorrected (Non-Fatal)",
+    "Uncorrectable (Non-Fatal)",
+    "Uncorrected (Fatal)",
+    "Uncorrectable (Fatal)",
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -213,7 +213,10 @@ def _row(cell: dict[str, str] | None, line: str) -> Namespace:
 
 
 def _rounded(number: str, unit: str) -> int:
-    return int(decimal.Decimal(number) * 1000 ** _UNIT[unit])
+    found = decimal.Decimal(number) * 1000 ** _UNIT[unit]
+    if found != found.to_integral_value():
+        refuse(TOOL, f"{number} {unit}B is no whole number of bytes")
+    return int(found)
 
 
 def _controller_row(columns: list[tuple[str, int]], line: str) -> Controller:

@@ -21,7 +21,7 @@ from kvgate.model.quantity import Quantity
 from kvgate.model.record import ALL_HOSTS, Evidence, Measurement, Value
 from kvgate.model.verdict import Verdict
 
-HERE = Path(__file__).parent
+SAMPLE = Path(__file__).parent / "sample"
 FORCED = "G2 to be diagnosed while the drive of G1.3 is replaced"
 START = datetime.datetime(2026, 5, 12, 8, 15, tzinfo=datetime.UTC)
 HOSTILE = (
@@ -148,8 +148,7 @@ def q(text: str) -> Quantity:
 def build_sample(path: Path, *, profile: str = "rehearsal") -> tuple[FakeRun, RunResult]:
     """Return the sample run and what the judge says about it."""
     inputs = {
-        str(file.relative_to(HERE / "sample")): file.read_bytes()
-        for file in sorted((HERE / "sample").rglob("*.yaml"))
+        str(file.relative_to(SAMPLE)): file.read_bytes() for file in sorted(SAMPLE.rglob("*.yaml"))
     }
     run = FakeRun(
         path,
@@ -398,4 +397,4 @@ def sample(tmp_path: Path) -> tuple[FakeRun, RunResult]:
 
 @pytest.fixture
 def templates() -> Path:
-    return HERE.parents[2] / "templates"
+    return Path(__file__).parents[3] / "templates"
