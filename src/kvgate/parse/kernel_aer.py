@@ -14,6 +14,7 @@ _ID = re.compile(_WHO + r"device \[(?P<id>[0-9a-f]{4}:[0-9a-f]{4})\] error statu
 _BIT = re.compile(_WHO + r"\[ ?(?P<number>\d{1,2})\] (?P<bit>[A-Za-z]\w*)")
 _STATUS = re.compile(_WHO + r"aer_status: 0x[0-9a-f]+")
 _LAYER = re.compile(_WHO + r"aer_layer=(?P<layer>[^,]+), *aer_agent=")
+_REPORTS = ("PCIe Bus Error: ", "aer_status: ")
 _GHES = re.compile(r"\{\d+\}\[Hardware Error\]: ?(?P<told>.*)")
 _GHES_KEY = re.compile(r"\s*(event severity|section_type|device_id|vendor_id): (.*)")
 _GHES_ID = re.compile(r"0x([0-9a-f]{4}), device_id: 0x([0-9a-f]{4})")
@@ -57,7 +58,7 @@ def firmware_records(texts: Iterable[str]) -> tuple[FirmwareRecord, ...]:
     """Return the records of ``{n}[Hardware Error]:`` lines, in order."""
     records: list[dict[str, str]] = []
     for text in texts:
-        match = _GHES.match(text)
+        match = _GHES.match(text) if text.startswith("{") else None
         if not match:
             continue
         if "Hardware error from APEI" in match["told"]:
@@ -85,7 +86,8 @@ def aer_devices(texts: list[str], firmware: Iterable[FirmwareRecord]) -> tuple[A
     the same device.
     """
     found: dict[str, AerDevice] = {}
-    for text in texts:
+    whole = "\n".join(texts)
+    for text in texts if any(report in whole for report in _REPORTS) else ():
         for shape in (_BUS, _ID, _BIT, _STATUS, _LAYER):
             match = shape.match(text)
             if match:

@@ -16,24 +16,43 @@ _STAMP = re.compile(
     r"(?:\[(?P<bracket>\s*\d+\.\d+|\s*\+\d+\.\d+|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4}"
     r"|[A-Z][a-z]{2}[ \d]?\d \d\d:\d\d)\] ?"
     r"|(?P<kmsg>\d{1,4},\d{1,20},(?P<micro>\d{1,20}),[^;]{0,40});"
-    r"|(?P<iso>\d{4}-\d\d-\d\dT[\d:]{8}(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
-    r"(?: (?P<host>[^\s\[\]:]+) (?P<daemon>[^\s:]+?)(?:\[\d+\])?:(?= ))? "
-    r"|(?P<syslog>[A-Z][a-z]{2} [ \d]\d [\d:]{8}) \S+ (?P<ident>[^\s:]+?)(?:\[\d+\])?:(?: |$)"
+    r"|(?P<iso>\d{4}-\d\d-\d\dT[\d:]{8}(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?) "
+    r"|(?P<syslog>[A-Z][a-z]{2} [ \d]\d [\d:]{8}) "
     r"|(?P<clock>\d\d:\d\d:\d\d(?:\.\d+)?) )"
-    r"(?:\[(?P<inner>\s*\d+\.\d+)\] ?)?"  # the monotonic stamp that syslog keeps
+)
+_ORIGIN = re.compile(r"[^\s\[\]:]+ (?P<daemon>[^\s:\[]+)(?:\[\d+\])?:(?: |$)")
+_INNER = re.compile(
+    r"(?:\[(?P<uptime>\s*\d+\.\d+)\] ?)?"  # the monotonic stamp that syslog keeps
     r"(?:\[ *[TC]\d+\] ?)?"  # the caller, CONFIG_PRINTK_CALLER
 )
+_SECONDS = re.compile(r"\s*\d{1,20}(?:\.\d{1,9})?")
 _CUT = re.compile(r"\s*(?:\.\.\.|\[\.\.\.\]|-+ ?snip(?:ped)? ?-+|```)\s*")
 _REFUSALS = ("read kernel buffer failed", "Operation not permitted", "No journal files were")
 
 
+Line = tuple[int, str, re.Match[str] | None]
+"""Its number, itself, and its time stamp."""
+
+
 class Message(NamedTuple):
-    """A message of the kernel; ``line`` counts from 1, ``uptime_s`` is None where not told."""
+    """A message of the kernel; ``line`` counts from 1.
+
+    ``seconds`` is the stamp's text for `uptime_s`, "" where there is none: digits are seconds since
+    boot, or without a point microseconds (/dev/kmsg); anything else is a date.
+    """
 
     line: int
     stamp: str | None
-    uptime_s: decimal.Decimal | None
+    seconds: str
     text: str
+
+    @property
+    def uptime_s(self) -> decimal.Decimal | None:
+        """Return the seconds since boot, None where the stamp does not tell them."""
+        if not _SECONDS.fullmatch(self.seconds):
+            return None
+        told = decimal.Decimal(self.seconds.strip())
+        return told if "." in self.seconds else told / 1_000_000
 
 
 class Log(NamedTuple):
@@ -59,30 +78,43 @@ def messages(answer: bytes, says: Callable[[str], bool]) -> Log:
     log without any stamps a line continues the one before that ends with a colon or comma. Raises
     ParseError for what is no kernel log: no line has a stamp, and none says anything known.
     """
-    printed = re.split(r"\r?\n", decoded(answer))
+    printed = decoded(answer).replace("\r\n", "\n").split("\n")
     if any(refusal in line for line in printed[:3] for refusal in _REFUSALS):
         refuse(TOOL, f"could not be read: {printed[0]}", hint="dmesg needs root here")
-    stamped = any(_STAMP.match(line) for line in printed)
-    if not stamped and not any(says(line) for line in printed):
+    lines = [
+        (number, line, _STAMP.match(line)) for number, line in enumerate(printed, 1) if line.strip()
+    ]
+    stamped = any(match for _, _, match in lines)
+    if not stamped and not any(says(line) for _, line, _ in lines):
         refuse(TOOL, "no line has a time stamp of the kernel: this is no kernel log")
-    kept = list(_joined(printed, stamped, says))
-    return Log(kept, cut=any(_CUT.fullmatch(line) for line in printed))
+    kept = [each for each in lines if each[2] or not _CUT.fullmatch(each[1])]
+    hosted = any(_daemon(line, match) == "kernel" for _, line, match in kept)
+    return Log(list(_joined(kept, stamped, hosted, says)), cut=len(kept) < len(lines))
 
 
-def _joined(printed: list[str], stamped: bool, says: Callable[[str], bool]) -> Iterator[Message]:
+def _joined(
+    lines: list[Line], stamped: bool, hosted: bool, says: Callable[[str], bool]
+) -> Iterator[Message]:
+    """Yield the messages; `hosted`: host and daemon follow the stamps, as syslog writes them."""
     held: Message | None = None
-    for number, line in enumerate(printed, 1):
-        match = _STAMP.match(line)
-        if not line.strip() or _CUT.fullmatch(line):
-            continue
+    for number, line, match in lines:
         if held and not match and _continues(held, line, stamped, says):
             held = held._replace(text=f"{held.text.rstrip()} {line.strip()}")
             continue
         if held:
             yield held
-        held = None if match and _of_others(match) else _message(number, line, match)
+        others = hosted and _daemon(line, match) not in (None, "kernel")
+        held = None if others else _message(number, line, match, hosted)
     if held:
         yield held
+
+
+def _daemon(line: str, match: re.Match[str] | None) -> str | None:
+    """Return who wrote the line, None where its stamp is not of syslog or the journal."""
+    if match is None or match["bracket"] or not (match["iso"] or match["syslog"]):
+        return None
+    origin = _ORIGIN.match(line, match.end())
+    return origin["daemon"] if origin else None
 
 
 def _continues(held: Message, line: str, stamped: bool, says: Callable[[str], bool]) -> bool:
@@ -91,26 +123,18 @@ def _continues(held: Message, line: str, stamped: bool, says: Callable[[str], bo
     return not says(line)
 
 
-def _of_others(match: re.Match[str]) -> bool:
-    """Tell whether a daemon wrote the line (the journal and syslog mix them in)."""
-    return (match["ident"] or match["daemon"] or "kernel") != "kernel"
-
-
-def _message(number: int, line: str, match: re.Match[str] | None) -> Message:
+def _message(number: int, line: str, match: re.Match[str] | None, hosted: bool) -> Message:
     if not match:
-        return Message(number, None, None, line)
-    seconds = next(
-        (
-            told
-            for told in (match["inner"], match["bracket"])
-            if told and re.fullmatch(r"\s*\d{1,12}\.\d{1,9}", told)
-        ),
-        None,
+        return Message(number, None, "", line)
+    bracket, end = match["bracket"], match.end()
+    stamp = bracket or match["kmsg"] or match["iso"] or match["syslog"] or match["clock"]
+    origin = _ORIGIN.match(line, end) if hosted and not bracket else None
+    end = origin.end() if origin else end
+    inner = _INNER.match(line, end) if line.startswith("[", end) else None
+    told = (inner and inner["uptime"]) or bracket or match["micro"] or ""
+    return Message(
+        number,
+        stamp.strip(),
+        told,
+        line[inner.end() :] if inner else line[end:],
     )
-    uptime = decimal.Decimal(seconds.strip()) if seconds else None
-    if match["micro"]:
-        uptime = decimal.Decimal(match["micro"]) / 1_000_000
-    stamp = next(
-        match[name] for name in ("bracket", "kmsg", "iso", "syslog", "clock") if match[name]
-    )
-    return Message(number, stamp.strip(), uptime, line[match.end() :])

@@ -20,9 +20,14 @@ class Pattern:
     id: str
     severity: str
     needs: str
-    regex: re.Pattern[str]
+    source: str
     example: str
     never: str
+
+    @property
+    def regex(self) -> re.Pattern[str]:
+        """Return the pattern, compiled when it is first tried: most logs need few."""
+        return _compiled(self.source)
 
     @property
     def kind(self) -> str:
@@ -31,12 +36,14 @@ class Pattern:
 
 
 @functools.cache
+def _compiled(source: str) -> re.Pattern[str]:
+    return re.compile(source.replace("<pci>", PCI))
+
+
+@functools.cache
 def patterns() -> tuple[Pattern, ...]:
     """Return all patterns in the order of the file."""
     file = importlib.resources.files("kvgate.parse") / "patterns" / "kernel.yaml"
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     entries = yaml.load(file.read_text("utf-8"), Loader=loader)  # noqa: S506  a safe loader
-    return tuple(
-        Pattern(**{**entry, "regex": re.compile(entry["regex"].replace("<pci>", PCI))})
-        for entry in entries
-    )
+    return tuple(Pattern(source=entry.pop("regex"), **entry) for entry in entries)
