@@ -192,7 +192,9 @@ def _number(fields: Fields, name: str, shape: re.Pattern[str]) -> int | None:
     if told is None:
         return None
     match = shape.fullmatch(told)
-    return whole(match[1] if match else told, TOOL, name)
+    if not match:
+        refuse(TOOL, f"{name} is {shown(told)}")
+    return whole(match[1], TOOL, name)
 
 
 _PLAIN = re.compile(r"([0-9]{1,6})")

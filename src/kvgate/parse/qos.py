@@ -41,7 +41,7 @@ class MlnxQos:
 
 
 _LINES = {
-    "dcbx": re.compile(r"DCBX mode: (.+)"),
+    "dcbx": re.compile(r"DCBX mode: ([A-Za-z ]{1,40})"),
     "trust": re.compile(r"Priority trust state: (\S+)"),
     "cable": re.compile(r"Cable len: ([0-9]{1,5})"),
     "buffers": re.compile(

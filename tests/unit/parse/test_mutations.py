@@ -179,21 +179,21 @@ def check(tool: str, parser: Parser, answer: bytes) -> None:
 
 
 @pytest.mark.parametrize(("tool", "path", "number"), list(samples()))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_damaged_answers(tool: str, path: Path, number: int, data: st.DataObject) -> None:
     check(tool, PARSERS[tool][number], data.draw(damaged(path.read_bytes())))
 
 
 @pytest.mark.parametrize(("tool", "path"), published())
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.data_too_large])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.data_too_large])
 @given(data=st.data())
 def test_damaged_publications(tool: str, path: Path, data: st.DataObject) -> None:
     check(tool, PARSERS[tool][0], data.draw(damaged(path.read_bytes())))
 
 
 @pytest.mark.parametrize("tool", PARSERS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(answer=st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
 def test_noise(tool: str, answer: bytes) -> None:
     for parser in PARSERS[tool]:

@@ -86,3 +86,43 @@ def test_a_missing_counter_is_never_zero(name: str) -> None:
 def test_refused(bad: bytes) -> None:
     with pytest.raises(ParseError, match="smart-log"):
         smart_log(bad)
+
+
+def test_the_text_tells_the_same_units(recorded: Recorded) -> None:
+    found = smart_log(recorded("nvme_smart_log/composed-2.x-text.txt"))
+    assert (found.temperature_c, found.temperature_sensors_c) == (38, (38, 47))
+    assert (found.data_units_read, found.data_units_written) == (1234, 136_157_684)
+    assert (found.available_spare_pct, found.spare_threshold_pct) == (100, 10)
+    assert (found.thermal_transitions_2, found.thermal_time_2_s) == (2, 7)
+    assert (found.error_log_entries, found.power_cycles) == (110, 64)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"media_errors				: 0\n", b""),
+        (b"media_errors				: 0", b"media_errors				: N/A"),
+        (b"1,234 (", b"1,23 ("),
+        (b"power_cycles				: 64", b"power_cycles				: -64"),
+        (b"power_cycles				: 64\n", b"power_cycles : 64\npower_cycles : 65\n"),
+        (b"power_cycles				: 64", b"power_cycles"),
+    ],
+)
+def test_refused_text(recorded: Recorded, old: bytes, new: bytes) -> None:
+    text = recorded("nvme_smart_log/composed-2.x-text.txt")
+    assert old in text
+    with pytest.raises(ParseError, match="smart-log"):
+        smart_log(text.replace(old, new, 1))
+
+
+def test_thermal_counters_and_sensors_of_json() -> None:
+    found = smart_log(
+        log(
+            temperature_sensor_1=311,
+            temperature_sensor_2=0,
+            temperature_sensor_3=40,
+            thm_temp1_trans_count="3",
+        )
+    )
+    assert (found.temperature_sensors_c, found.thermal_transitions_1) == ((38, 40), 3)
+    assert (found.thermal_time_1_s, found.host_read_commands) == (None, None)
