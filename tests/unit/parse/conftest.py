@@ -89,7 +89,7 @@ def holds(compare: Callable[[object, object], list[str]]) -> Callable[[Sample], 
     def check(sample: Sample) -> None:
         facts = sample.facts
         code = facts.pop("exit_code", None)
-        if facts.get("must_report_parse_error"):
+        if facts.get("must_report_parse_error") or facts.get("must_report_no_data"):
             with pytest.raises(ParseError):
                 registry.parse(sample.tool, sample.answer, code)
             return
