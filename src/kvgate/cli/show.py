@@ -113,12 +113,10 @@ def show_outline(console: Console, outline: Outline) -> None:
     for gate in outline.gates:
         console.print(Text(plain(f"\n{gate.title}"), style="bold"))
         console.print(Text(plain(f"  {gate.summary}")))
-        table = Table(box=None, padding=(0, 1), show_edge=False)
-        for name in ("criterion", "what must hold", "limit", "on", "measured by"):
-            table.add_column(name, overflow="fold")
-        for row in gate.criteria:
-            table.add_row(*(Text(plain(cell)) for cell in row))
-        console.print(table)
+        for key, text, limit, covered, tests in gate.criteria:
+            console.print(Text.assemble((f"  {key:<6}", "bold"), plain(text)), soft_wrap=True)
+            detail = f"        {limit}; on {covered}; by {tests}"
+            console.print(Text(plain(detail), style="dim"), soft_wrap=True)
         for line in gate.scoped_out:
-            console.print(Text(plain(f"  scoped out: {line}"), style="dim"))
+            console.print(Text(plain(f"  scoped out: {line}"), style="dim"), soft_wrap=True)
     console.print(Text(plain("\n" + outline.foot), style="bold"))

@@ -28,7 +28,9 @@ class Cost:
     def __str__(self) -> str:
         minutes, seconds = divmod(round(self.seconds), 60)
         time = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
-        return f"about {time}, about {self.bytes_written / 10**9:.2f} GB written"
+        if not self.bytes_written:
+            return f"about {time}, nothing written"
+        return f"about {time}, at most {self.bytes_written / 10**9:.2f} GB written"
 
 
 def cost_of(plan: Plan, gate: str) -> Cost:

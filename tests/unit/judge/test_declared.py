@@ -14,8 +14,8 @@ entry: []
 criteria:
   - {id: G1.1, text: memory, measure: memory.size, phase: inspection, hosts: serving, basis: b,
      limits: {rehearsal: {matches_inventory: true, tolerance: 3 %}}}
-  - {id: G1.2, text: ports, measure: nic.mac, phase: inspection, hosts: serving, each: nic, basis: b,
-     limits: {rehearsal: {matches_inventory: true}}}
+  - {id: G1.2, text: ports, measure: nic.mac, phase: inspection, hosts: serving, each: nic,
+     basis: b, limits: {rehearsal: {matches_inventory: true}}}
 """
 HOSTS = b"""\
 inventory: a
