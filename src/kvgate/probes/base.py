@@ -1,4 +1,4 @@
-"""What a probe is: a named question that declares what it measures and which tools it needs."""
+"""What a probe is: a named question that declares what it measures and which commands it asks."""
 
 from __future__ import annotations
 
@@ -21,6 +21,28 @@ PLAIN = {"LC_ALL": "C"}
 SHORT_S = 20.0
 """Deadline of a question that reads sysfs or asks a tool for what the kernel knows."""
 
+SHORT_BYTES = 8 * 2**20
+"""The most that is gathered of one command's stdout, and of its stderr."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A command that a probe will ask, so that it can be gathered with others in one round trip.
+
+    With `each` (globs of the host's files, constants of a probe) it stands for one command a file
+    that is there: ``{}`` in a word is the file's name without its folder.
+    """
+
+    argv: tuple[str, ...]
+    each: tuple[str, ...] = ()
+    timeout_s: float = SHORT_S
+    cap_bytes: int = SHORT_BYTES
+
+
+def nothing_fixed(_: Host) -> tuple[Command, ...]:
+    """Return no command: what such a probe asks can't be known before, or must be timed alone."""
+    return ()
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
@@ -28,12 +50,14 @@ class Probe:
 
     ``ask`` answers for the host, or for each item of kind ``items`` that the inventory declares;
     it raises TransportError where the host can't be asked or a tool fails, ParseError where the
-    answer is not known. ``tools`` are the commands it runs beyond sh, cat and grep.
+    answer is not known. ``tools`` are the commands it runs beyond sh, cat and grep. ``commands``
+    tells what ``ask`` will ask of a host, as far as that is known before.
     """
 
     name: str
     measures: tuple[str, ...]
     ask: Ask
+    commands: Callable[[Host], tuple[Command, ...]] = nothing_fixed
     tools: tuple[str, ...] = ()
     items: ItemKind = ""
 
@@ -63,11 +87,58 @@ def answer(readings: Iterable[Reading], *asked: Testimony) -> Answer:
     return Answer(tuple(readings), tuple(each.ref for each in asked))
 
 
-def read_class(witness: Witness, folder: str, *files: str) -> Testimony:
-    """Read `files` (patterns below the sysfs folder `folder`) in one go, as `parse.sysfs` expects.
+def class_argv(folder: str, *files: str) -> tuple[str, ...]:
+    """Return the command that reads `files` (patterns below the sysfs folder `folder`) in one go.
 
-    Files that are absent or can't be read are left out (grep exits 2 then); a folder that is
-    absent makes the command fail. Both texts are constants of a probe, never a host's words.
+    Its answer is what `parse.sysfs` expects. Files that are absent or can't be read are left out
+    (grep exits 2 then); a folder that is absent makes the command fail. Both texts are constants
+    of a probe, never a host's words.
     """
     script = f'cd {folder} && {{ grep -asH "" {" ".join(files)}; test $? -le 2; }}'
-    return witness.ask(["sh", "-c", script], timeout_s=SHORT_S, env=PLAIN)
+    return ("sh", "-c", script)
+
+
+def read_class(witness: Witness, folder: str, *files: str) -> Testimony:
+    """Read `files` below the sysfs folder `folder`, see `class_argv`."""
+    return witness.ask(class_argv(folder, *files), timeout_s=SHORT_S, env=PLAIN)
+
+
+def as_root(host: Host, *argv: str) -> tuple[str, ...]:
+    """Return `argv`, by ``sudo -n`` where the inventory allows that."""
+    if host.sudo != "passwordless":
+        return argv
+    return ("sudo", "-n", host.tools.get(argv[0], argv[0]), *argv[1:])
+
+
+def asks(*argvs: tuple[str, ...]) -> Callable[[Host], tuple[Command, ...]]:
+    """Return the `Probe.commands` of a probe that asks the same of every host."""
+    fixed = tuple(Command(argv=argv) for argv in argvs)
+    return lambda _: fixed
+
+
+def untold(measures: Iterable[str], because: str, items: Iterable[str] = ("",)) -> list[Reading]:
+    """Return a reading without value for each of `measures` on each of `items`."""
+    return [reading(name, None, because, item=item) for item in items for name in measures]
+
+
+def refusal(told: Testimony, package: str) -> str:
+    """Return why a tool told nothing, and what helps: missing, not permitted, or its own words."""
+    complaint = told.result.stderr + told.result.stdout[:1000]
+    if told.result.exit_status == NOT_FOUND or b"command not found" in complaint:
+        words = told.result.argv
+        tool = words[2] if words[:2] == ("sudo", "-n") else words[0]
+        return (
+            f"'{tool}' is not there: install the package '{package}', or set its path under tools"
+        )
+    if any(each in complaint.lower() for each in _FORBIDDEN):
+        return (
+            f"{told.result.argv[0]}: not permitted: log in as root, or allow it by 'sudo -n' and "
+            "set 'sudo: passwordless' for this host"
+        )
+    return told.result.describe()
+
+
+NOT_FOUND = 127
+"""The exit status by which sh, and every transport, says that a command is not there."""
+
+_FORBIDDEN = (b"permission denied", b"a password is required", b"operation not permitted")

@@ -9,8 +9,20 @@ from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading
 from kvgate.parse import block, smart
 from kvgate.parse.block import BlockDevice
-from kvgate.probes.base import PLAIN, SHORT_S, Probe, answer, read_class, reading, shifted
-from kvgate.spec.inventory import Disk
+from kvgate.probes.base import (
+    PLAIN,
+    SHORT_S,
+    Command,
+    Probe,
+    answer,
+    as_root,
+    asks,
+    class_argv,
+    reading,
+    refusal,
+    shifted,
+)
+from kvgate.spec.inventory import Disk, Host
 from kvgate.witness import Answer, Testimony, Witness
 
 DISK_MEASURES = ("disk.present", "disk.model", "disk.size")
@@ -28,32 +40,33 @@ SMART_MEASURES = (
 )
 
 
+SYSFS = class_argv(
+    "/sys/block",
+    "*/size",
+    "*/hidden",
+    "*/removable",
+    "*/serial",
+    "*/wwid",
+    "*/device/serial",
+    "*/device/wwid",
+    "*/device/model",
+    "*/device/modalias",
+    "*/device/vpd_pg80",
+)
+LSBLK = ("lsblk", "-J", "-b", "-d", "-o", "NAME,TYPE,SIZE,SERIAL,WWN,MODEL")
+NAMESPACES = ("/dev/nvme[0-9]n[0-9]", "/dev/nvme[0-9][0-9]n[0-9]")
+"""The device files of NVMe namespaces, partitions and hidden paths of a multipath left out."""
+
+
 def look(witness: Witness) -> tuple[tuple[BlockDevice, ...], Testimony]:
     """Return the block devices that sysfs shows, and what was asked."""
-    asked = read_class(
-        witness,
-        "/sys/block",
-        "*/size",
-        "*/hidden",
-        "*/removable",
-        "*/serial",
-        "*/wwid",
-        "*/device/serial",
-        "*/device/wwid",
-        "*/device/model",
-        "*/device/modalias",
-        "*/device/vpd_pg80",
-    )
+    asked = witness.ask(SYSFS, timeout_s=SHORT_S, env=PLAIN)
     return block.from_sysfs(asked.stdout), asked
 
 
 def by_lsblk(witness: Witness) -> tuple[tuple[BlockDevice, ...], Testimony]:
     """Return the block devices that lsblk shows; it knows the serials that udev has read."""
-    asked = witness.ask(
-        ["lsblk", "-J", "-b", "-d", "-o", "NAME,TYPE,SIZE,SERIAL,WWN,MODEL"],
-        timeout_s=SHORT_S,
-        env=PLAIN,
-    )
+    asked = witness.ask(LSBLK, timeout_s=SHORT_S, env=PLAIN)
     return block.from_lsblk(asked.stdout), asked
 
 
@@ -126,18 +139,21 @@ def ask_smart(witness: Witness) -> Answer:
         if not names:
             readings += _silent(disk, f"no NVMe disk answers to '{disk.id}'")
             continue
-        told = witness.ask(_smart_command(witness, names[0]), timeout_s=SHORT_S, env=PLAIN)
+        told = witness.ask(smart_argv(witness.host, names[0]), timeout_s=SHORT_S, env=PLAIN)
         testimonies.append(told)
         readings += _health(disk, told)
     return answer(readings, *testimonies)
 
 
-def _smart_command(witness: Witness, name: str) -> list[str]:
+def smart_argv(host: Host, name: str) -> tuple[str, ...]:
     """Return the command; the form of the device's `name` was checked by `BlockDevice.nvme`."""
-    argv = ["nvme", "smart-log", f"/dev/{name}", "-o", "json"]
-    if witness.host.sudo == "passwordless":
-        return ["sudo", "-n", witness.host.tools.get("nvme", "nvme"), *argv[1:]]
-    return argv
+    return as_root(host, "nvme", "smart-log", f"/dev/{name}", "-o", "json")
+
+
+def _smart_commands(host: Host) -> tuple[Command, ...]:
+    if not host.items("nvme"):
+        return ()
+    return (Command(argv=SYSFS), Command(argv=smart_argv(host, "{}"), each=NAMESPACES))
 
 
 def _silent(disk: Disk, because: str) -> list[Reading]:
@@ -146,7 +162,7 @@ def _silent(disk: Disk, because: str) -> list[Reading]:
 
 def _health(disk: Disk, told: Testimony) -> list[Reading]:
     if not told.result.ok:
-        return _silent(disk, _refusal(told))
+        return _silent(disk, refusal(told, "nvme-cli"))
     try:
         log = smart.smart_log(told.stdout)
     except ParseError as err:  # one drive's odd answer does not hide the others'
@@ -183,23 +199,24 @@ def _count(number: int | None) -> Quantity | None:
     return None if number is None else Quantity.of(number, "")
 
 
-def _refusal(told: Testimony) -> str:
-    """Return why there is no SMART log, and what helps."""
-    complaint = told.result.stderr + told.result.stdout[:1000]
-    if told.result.exit_status == 127:
-        return "'nvme' is not there: install the package 'nvme-cli', or set its path under tools"
-    if b"ermission denied" in complaint or b"a password is required" in complaint:
-        return (
-            "reading the SMART log is not permitted: log in as root, or allow "
-            "'sudo -n nvme' and set 'sudo: passwordless' for this host"
-        )
-    return told.result.describe()
-
-
 DISKS: tuple[Probe, ...] = (
-    Probe(name="disks", measures=DISK_MEASURES, ask=ask_disks, tools=("lsblk",), items="disk"),
+    Probe(
+        name="disks",
+        measures=DISK_MEASURES,
+        ask=ask_disks,
+        commands=asks(SYSFS, LSBLK),
+        tools=("lsblk",),
+        items="disk",
+    ),
 )
 HEALTH: tuple[Probe, ...] = (
-    Probe(name="nvme smart", measures=SMART_MEASURES, ask=ask_smart, tools=("nvme",), items="nvme"),
+    Probe(
+        name="nvme smart",
+        measures=SMART_MEASURES,
+        ask=ask_smart,
+        commands=_smart_commands,
+        tools=("nvme",),
+        items="nvme",
+    ),
 )
 PROBES = DISKS + HEALTH

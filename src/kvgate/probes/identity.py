@@ -5,22 +5,27 @@ from __future__ import annotations
 from kvgate.parse import system
 from kvgate.parse.text import decoded
 from kvgate.probes import drives
-from kvgate.probes.base import SHORT_S, Probe, answer, reading
+from kvgate.probes.base import SHORT_S, Command, Probe, answer, as_root, reading
+from kvgate.spec.inventory import Host
 from kvgate.witness import Answer, Testimony, Witness
 
 MACHINE_ID = "/etc/machine-id"
 PRODUCT_SERIAL = "/sys/class/dmi/id/product_serial"  # DMI type 1; readable by root only
+_MACHINE_ID = ("cat", MACHINE_ID)
+
+
+def _commands(host: Host) -> tuple[Command, ...]:
+    return (Command(argv=_MACHINE_ID), Command(argv=as_root(host, "cat", PRODUCT_SERIAL)))
 
 
 def _machine_id(witness: Witness) -> tuple[str | None, Testimony]:
-    asked = witness.ask(["cat", MACHINE_ID], timeout_s=SHORT_S)
+    asked = witness.ask(_MACHINE_ID, timeout_s=SHORT_S)
     found = system.machine_id(asked.stdout) if asked.result.ok else None
     return found, asked
 
 
 def _product_serial(witness: Witness) -> tuple[str | None, Testimony]:
-    sudo = ["sudo", "-n"] if witness.host.sudo == "passwordless" else []
-    asked = witness.ask([*sudo, "cat", PRODUCT_SERIAL], timeout_s=SHORT_S)
+    asked = witness.ask(as_root(witness.host, "cat", PRODUCT_SERIAL), timeout_s=SHORT_S)
     if not asked.result.ok or not asked.stdout.strip():
         return None, asked
     return system.serial(decoded(asked.stdout, "DMI product serial").strip()), asked
@@ -66,5 +71,10 @@ def identity(witness: Witness) -> tuple[str, ...]:
 
 
 PROBES: tuple[Probe, ...] = (
-    Probe(name="identity", measures=("host.machine_id", "host.serial"), ask=ask_identity),
+    Probe(
+        name="identity",
+        measures=("host.machine_id", "host.serial"),
+        ask=ask_identity,
+        commands=_commands,
+    ),
 )

@@ -6,24 +6,26 @@ from collections.abc import Iterator
 
 from kvgate.model.record import Reading
 from kvgate.parse import net
-from kvgate.probes.base import Probe, answer, read_class, reading, shifted
+from kvgate.probes.base import PLAIN, SHORT_S, Probe, answer, asks, class_argv, reading, shifted
 from kvgate.spec.inventory import Nic
 from kvgate.witness import Answer, Testimony, Witness
 
 MEASURES = ("nic.present", "nic.mac", "nic.speed", "nic.carrier")
 
 
+SYSFS = class_argv(
+    "/sys/class/net",
+    "*/address",
+    "*/speed",
+    "*/carrier",
+    "*/operstate",
+    "*/device/modalias",
+)
+
+
 def look(witness: Witness) -> tuple[tuple[net.Port, ...], Testimony]:
     """Return the network ports that sysfs shows, and what was asked."""
-    asked = read_class(
-        witness,
-        "/sys/class/net",
-        "*/address",
-        "*/speed",
-        "*/carrier",
-        "*/operstate",
-        "*/device/modalias",
-    )
+    asked = witness.ask(SYSFS, timeout_s=SHORT_S, env=PLAIN)
     return net.ports(asked.stdout), asked
 
 
@@ -63,4 +65,6 @@ def no_speed(port: net.Port) -> str:
     return f"{port.name} reports {told.replace('-', '−')} ({state})"
 
 
-PROBES: tuple[Probe, ...] = (Probe(name="ports", measures=MEASURES, ask=ask_ports, items="nic"),)
+PROBES: tuple[Probe, ...] = (
+    Probe(name="ports", measures=MEASURES, ask=ask_ports, commands=asks(SYSFS), items="nic"),
+)

@@ -7,8 +7,17 @@ from collections.abc import Iterator
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading
 from kvgate.parse import pci
-from kvgate.probes.base import Probe, answer, read_class, reading
-from kvgate.spec.inventory import PcieLink
+from kvgate.probes.base import (
+    PLAIN,
+    SHORT_S,
+    Command,
+    Probe,
+    answer,
+    asks,
+    class_argv,
+    reading,
+)
+from kvgate.spec.inventory import Host, PcieLink
 from kvgate.witness import Answer, Testimony, Witness
 
 MEASURES = (
@@ -21,19 +30,21 @@ MEASURES = (
 )
 
 
+SYSFS = class_argv(
+    "/sys/bus/pci/devices",
+    "*/vendor",
+    "*/device",
+    "*/class",
+    "*/current_link_speed",
+    "*/current_link_width",
+    "*/max_link_speed",
+    "*/max_link_width",
+)
+
+
 def look(witness: Witness) -> tuple[tuple[pci.Function, ...], Testimony]:
     """Return the PCI functions that sysfs shows, and what was asked."""
-    asked = read_class(
-        witness,
-        "/sys/bus/pci/devices",
-        "*/vendor",
-        "*/device",
-        "*/class",
-        "*/current_link_speed",
-        "*/current_link_width",
-        "*/max_link_speed",
-        "*/max_link_width",
-    )
+    asked = witness.ask(SYSFS, timeout_s=SHORT_S, env=PLAIN)
     return pci.functions(asked.stdout), asked
 
 
@@ -81,8 +92,14 @@ def ask_gpus(witness: Witness) -> Answer:
     return answer([reading("gpu.count", Quantity.of(count, ""))], asked)
 
 
+def _gpu_commands(host: Host) -> tuple[Command, ...]:
+    return (Command(argv=SYSFS),) if host.declared.gpus else ()
+
+
 LINKS: tuple[Probe, ...] = (
-    Probe(name="pcie links", measures=MEASURES, ask=ask_links, items="pcie"),
+    Probe(name="pcie links", measures=MEASURES, ask=ask_links, commands=asks(SYSFS), items="pcie"),
 )
-GPUS: tuple[Probe, ...] = (Probe(name="gpus", measures=("gpu.count",), ask=ask_gpus),)
+GPUS: tuple[Probe, ...] = (
+    Probe(name="gpus", measures=("gpu.count",), ask=ask_gpus, commands=_gpu_commands),
+)
 PROBES = LINKS + GPUS

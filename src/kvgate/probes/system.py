@@ -6,13 +6,19 @@ import decimal
 
 from kvgate.model.quantity import Quantity
 from kvgate.parse import lscpu, system
-from kvgate.probes.base import PLAIN, SHORT_S, Probe, answer, reading
+from kvgate.probes.base import PLAIN, SHORT_S, Probe, answer, asks, reading
 from kvgate.witness import Answer, Witness
+
+OS_RELEASE = ("cat", "/etc/os-release")
+UNAME = ("uname", "-a")
+LSCPU = ("lscpu", "-J")
+MEMINFO = ("cat", "/proc/meminfo")
+NODES = ("cat", "/sys/devices/system/node/online")
 
 
 def ask_distribution(witness: Witness) -> Answer:
     """Return os.id and os.version from os-release (rolling distributions have no version)."""
-    asked = witness.ask(["cat", "/etc/os-release"], timeout_s=SHORT_S)
+    asked = witness.ask(OS_RELEASE, timeout_s=SHORT_S)
     found = system.os_release(asked.stdout)
     return answer(
         [
@@ -29,13 +35,13 @@ def ask_distribution(witness: Witness) -> Answer:
 
 def ask_kernel(witness: Witness) -> Answer:
     """Return kernel.release, the running kernel."""
-    asked = witness.ask(["uname", "-a"], timeout_s=SHORT_S, env=PLAIN)
+    asked = witness.ask(UNAME, timeout_s=SHORT_S, env=PLAIN)
     return answer([reading("kernel.release", system.uname(asked.stdout).release)], asked)
 
 
 def ask_processors(witness: Witness) -> Answer:
     """Return cpu.model, cpu.sockets and cpu.threads as lscpu counts them."""
-    asked = witness.ask(["lscpu", "-J"], timeout_s=SHORT_S, env=PLAIN)
+    asked = witness.ask(LSCPU, timeout_s=SHORT_S, env=PLAIN)
     found = lscpu.processors(asked.stdout)
     sockets = None if found.sockets is None else Quantity.of(found.sockets, "")
     return answer(
@@ -50,7 +56,7 @@ def ask_processors(witness: Witness) -> Answer:
 
 def ask_memory(witness: Witness) -> Answer:
     """Return memory.size as the kernel sees it: what is installed less what it keeps (1 to 2 %)."""
-    asked = witness.ask(["cat", "/proc/meminfo"], timeout_s=SHORT_S)
+    asked = witness.ask(MEMINFO, timeout_s=SHORT_S)
     with decimal.localcontext(prec=80):  # a binary fraction of any size, exactly
         size = decimal.Decimal(system.mem_total_kib(asked.stdout)) / 2**20
     return answer([reading("memory.size", Quantity(size, "GiB"))], asked)
@@ -58,22 +64,34 @@ def ask_memory(witness: Witness) -> Answer:
 
 def ask_nodes(witness: Witness) -> Answer:
     """Return numa.nodes, the nodes that are online."""
-    asked = witness.ask(["cat", "/sys/devices/system/node/online"], timeout_s=SHORT_S)
+    asked = witness.ask(NODES, timeout_s=SHORT_S)
     return answer([reading("numa.nodes", Quantity.of(system.node_count(asked.stdout), ""))], asked)
 
 
 SOFTWARE: tuple[Probe, ...] = (
-    Probe(name="distribution", measures=("os.id", "os.version"), ask=ask_distribution),
-    Probe(name="kernel", measures=("kernel.release",), ask=ask_kernel, tools=("uname",)),
+    Probe(
+        name="distribution",
+        measures=("os.id", "os.version"),
+        ask=ask_distribution,
+        commands=asks(OS_RELEASE),
+    ),
+    Probe(
+        name="kernel",
+        measures=("kernel.release",),
+        ask=ask_kernel,
+        commands=asks(UNAME),
+        tools=("uname",),
+    ),
 )
 HARDWARE: tuple[Probe, ...] = (
     Probe(
         name="processors",
         measures=("cpu.model", "cpu.sockets", "cpu.threads"),
         ask=ask_processors,
+        commands=asks(LSCPU),
         tools=("lscpu",),
     ),
-    Probe(name="memory", measures=("memory.size",), ask=ask_memory),
-    Probe(name="numa", measures=("numa.nodes",), ask=ask_nodes),
+    Probe(name="memory", measures=("memory.size",), ask=ask_memory, commands=asks(MEMINFO)),
+    Probe(name="numa", measures=("numa.nodes",), ask=ask_nodes, commands=asks(NODES)),
 )
 PROBES = SOFTWARE + HARDWARE

@@ -5,11 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from kvgate.parse import versions
-from kvgate.probes.base import PLAIN, SHORT_S, Probe, answer, reading
+from kvgate.probes.base import NOT_FOUND, PLAIN, SHORT_S, Command, Probe, answer, reading
+from kvgate.spec.inventory import Host
 from kvgate.witness import Answer, Witness
-
-NOT_FOUND = 127
-"""The exit status by which sh, and every transport, says that a command is not there."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,17 +21,21 @@ class Tool:
     def ask(self, witness: Witness) -> Answer:
         """Return tool.NAME.version; a tool that is missing is a problem that names its package."""
         measure = f"tool.{self.name}.version"
-        asked = witness.ask(self._argv(witness), timeout_s=SHORT_S, env=PLAIN)
+        asked = witness.ask(self.command(witness.host), timeout_s=SHORT_S, env=PLAIN)
         if asked.result.exit_status == NOT_FOUND:
             missing = f"'{asked.result.argv[0]}' is not there: install the package '{self.package}'"
             return answer([reading(measure, None, missing)], asked)
         return answer([reading(measure, versions.version(asked.stdout, self.name))], asked)
 
-    def _argv(self, witness: Witness) -> tuple[str, ...]:
+    def command(self, host: Host) -> tuple[str, ...]:
         """Return the command; Debian and Ubuntu have no plain ``python`` of their own."""
-        if self.name == "python" and "python" not in witness.host.tools:
+        if self.name == "python" and "python" not in host.tools:
             return ("python3", *self.argv[1:])
         return self.argv
+
+    def commands(self, host: Host) -> tuple[Command, ...]:
+        """Return the command as a probe declares it."""
+        return (Command(argv=self.command(host)),)
 
 
 TOOLS: tuple[Tool, ...] = (
@@ -48,6 +50,7 @@ PROBES: tuple[Probe, ...] = tuple(
         name=f"tool {tool.name}",
         measures=(f"tool.{tool.name}.version",),
         ask=tool.ask,
+        commands=tool.commands,
         tools=(tool.name,),
     )
     for tool in TOOLS
