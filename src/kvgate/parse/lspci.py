@@ -23,7 +23,7 @@ _KEY = re.compile(r"\s*([A-Za-z][A-Za-z0-9/ ]{1,40}):(?:\s+(.*)|)")
 _QUOTED = re.compile(rf'({_SLOT}) "([^"]*)" "([^"]*)" "([^"]*)"(.*)', re.IGNORECASE)
 _LINK = re.compile(
     r"Speed (?:([0-9]{1,3}(?:\.[0-9])?)GT/s|unknown)(?: \((\w+)\))?,"
-    r" Width x([0-9]{1,3})(?: \((\w+)\))?"
+    r" Width x([0-9]{1,3})(?![0-9])(?: \((\w+)\))?"
 )
 _BIT = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)([+-])(?=[\s,]|$)")
 _PAYLOAD = re.compile(r"MaxPayload ([0-9]{2,5}) bytes, MaxReadReq ([0-9]{2,5}) bytes")

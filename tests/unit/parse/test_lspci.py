@@ -83,6 +83,7 @@ def test_wrapped_by_a_mailer() -> None:
         (b"-bash: lspci: command not found\n", "belongs to no device"),
         (b"00:01.0 PCI bridge: A\n00:01.0 PCI bridge: B\n", "a device twice"),
         (b"00:01.0 PCI bridge: A\n\tLnkSta: Speed fast\n", "without speed and width"),
+        (b"00:01.0 PCI bridge: A\n\tLnkSta: Speed 8GT/s, Width x9999", "without speed and width"),
         (b"00:01.0 PCI bridge: A\n\tDevSta: CorrErr- NonFa", "it is cut"),
         (b"00:01.0 PCI bridge: A\n\tNUMA node: first\n", "NUMA node"),
         (
