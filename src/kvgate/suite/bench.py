@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import contextvars
 import datetime
 import itertools
 import random
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from kvgate.engine.progress import Progress
+from kvgate.engine.scope import connect, kept_in
 from kvgate.engine.workspace import Setup
-from kvgate.errors import HarnessError, KvgateError, NotRunError
+from kvgate.errors import (
+    HarnessError,
+    HostKeyError,
+    HostUnreachableError,
+    KvgateError,
+    LoginError,
+    NotRunError,
+)
 from kvgate.model.record import ALL_HOSTS, EvidenceRef, Measurement, Reading
+from kvgate.probes import ALL
 from kvgate.probes.base import Probe
+from kvgate.probes.gather import Facts
 from kvgate.spec.baseline import Baseline
 from kvgate.spec.expect import coverage
 from kvgate.spec.inventory import Host, Inventory
@@ -21,10 +34,11 @@ from kvgate.spec.plan import Plan
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
 from kvgate.suite.blocks import Block, key_of
-from kvgate.transport.connect import Connections
 from kvgate.witness import Answer, Witness
 
 _HOSTS_AT_ONCE = 64
+_OUT_OF_REACH = (HostUnreachableError, HostKeyError, LoginError)
+_asking_for: contextvars.ContextVar[str] = contextvars.ContextVar("asking_for", default="")
 
 
 class Bench:
@@ -36,8 +50,11 @@ class Bench:
         self.run = run
         self.progress_to = progress
         self.open_block = ""
-        self._connections = Connections(setup.inventory.value)
+        self._connections = connect(setup, RunReader(run.path), scope=self._scope)
+        self._keep = kept_in(run, self._scope)
         self._steps = itertools.count(1)
+        self._facts: dict[str, Facts] = {}
+        self._facts_lock = threading.Lock()
 
     # what the run was told
 
@@ -69,7 +86,11 @@ class Bench:
 
     def witness(self, host: Host) -> Witness:
         """Return `host` ready to be asked; its connection is opened at first use and shared."""
-        return Witness(host, self._connections.to(host), self.run.evidence)
+        return Witness(host, self._connections.to(host), self._keep)
+
+    def _scope(self) -> str:
+        """Return in which block is being asked, or in which gate outside of any."""
+        return _asking_for.get() or self.open_block or self.gate
 
     def require(self, *reasons: str) -> None:
         """Raise NotRunError with every reason that is not empty."""
@@ -169,6 +190,7 @@ class Bench:
     def survey(self, probes: Sequence[Probe], hosts: Sequence[Host], *, phase: str) -> None:
         """Ask every probe on every host, hosts in parallel; a dead host delays only itself.
 
+        What the gate's probes ask of a host is gathered in one round trip at the first survey.
         A probe that can't answer leaves a problem for each of its measures, so that what was not
         learnt is inconclusive with its reason.
         """
@@ -180,7 +202,7 @@ class Bench:
         if not left:
             return
         with ThreadPoolExecutor(min(_HOSTS_AT_ONCE, len(left))) as pool:
-            answers = pool.map(lambda part: self._ask_all(probes, part[0]), left)
+            answers = pool.map(lambda part: self._ask_all(probes, *part), left)
             for (host, block), found in zip(left, answers, strict=True):
                 with block:
                     for answer in found:
@@ -189,23 +211,35 @@ class Bench:
     def _ask_all(self, probes: Sequence[Probe], host: Host) -> list[Answer]:
         """Return each probe's answer; once the host is out of reach it is not tried again."""
         found: list[Answer] = []
+        witness = self.witness(host)
         lost: KvgateError | None = None
+        self.progress("facts", host=host.name, awaits="the host's answers")
+        try:
+            transport = self._facts_of(host).answered(probes)
+            witness = dataclasses.replace(witness, transport=transport)
+        except _OUT_OF_REACH as err:
+            lost = err
+        except KvgateError as err:  # no folder for answers, or a shell that is none
+            self.run.event("note", text=f"asked one by one, as facts failed: {err.message}")
         for probe in probes:
             self.progress(f"{probe.name}", host=host.name, awaits="the host's answer")
             try:
                 if lost:
                     raise lost
-                found.append(self._checked(probe, probe.ask(self.witness(host))))
+                found.append(self._checked(probe, probe.ask(witness)))
             except KvgateError as err:
-                from kvgate.errors import HostKeyError, HostUnreachableError, LoginError
-
-                lost = (
-                    err
-                    if isinstance(err, HostUnreachableError | HostKeyError | LoginError)
-                    else None
-                )
+                lost = err if isinstance(err, _OUT_OF_REACH) else None
                 found.append(self._problems(probe, host, err.message))
         return found
+
+    def _facts_of(self, host: Host) -> Facts:
+        """Return what `host` tells for the probes whose measures this gate judges."""
+        with self._facts_lock:
+            if host.name not in self._facts:
+                judged = {each.measure for each in self.setup.gates[self.gate].value.criteria}
+                probes = [probe for probe in ALL if judged.intersection(probe.measures)]
+                self._facts[host.name] = Facts(host, self._connections.to(host), probes)
+            return self._facts[host.name]
 
     def _checked(self, probe: Probe, answer: Answer) -> Answer:
         strange = sorted({r.name for r in answer.readings} - set(probe.measures))

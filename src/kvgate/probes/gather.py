@@ -1,0 +1,178 @@
+"""One round trip a host: what many probes will ask, asked at once and split into answers."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import re
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+
+from kvgate.errors import ParseError
+from kvgate.probes import gather_script
+from kvgate.probes.base import PLAIN, Command, Probe
+from kvgate.spec.inventory import Host
+from kvgate.transport.answered import AnsweredTransport
+from kvgate.transport.base import OUTPUT_CAP_BYTES, CommandResult, Transport
+
+STOP_S = 60.0
+"""After so many seconds on a host nothing new is begun: what is left is asked one by one."""
+
+Answers = Mapping[tuple[str, ...], CommandResult]
+"""A command as it ran (its tool's path in place of its name) → its answer."""
+
+_HEADER = re.compile(
+    rb"([0-9]{1,6}) ([0-9]{1,4}) ([0-9]{1,3}|-) ([0-9]{1,12}\.[0-9]{2}) ([0-9]{1,12}\.[0-9]{2})"
+    rb" ([01]) ([0-9]{1,12}) ([0-9]{1,12})"
+)
+_BEGIN = re.compile(rb"begin ([0-9]{1,12}\.[0-9]{2})")
+_END = re.compile(rb"end ([0-9]{1,6})")
+_LONGEST_HEADER = 200
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Gathering:
+    """What a host answered. ``whole``: every command that was to be asked has an answer."""
+
+    answers: Answers
+    whole: bool
+
+
+def commands_of(probes: Iterable[Probe], host: Host) -> tuple[Command, ...]:
+    """Return what `probes` will ask of `host`, each command once, as it will run there."""
+    found: dict[tuple[tuple[str, ...], tuple[str, ...]], Command] = {}
+    for probe in probes:
+        for command in probe.commands(host):
+            tool, *rest = command.argv
+            argv = (host.tools.get(tool, tool), *rest)
+            found.setdefault((argv, command.each), dataclasses.replace(command, argv=argv))
+    return tuple(found.values())
+
+
+def gather(transport: Transport, commands: Sequence[Command]) -> Gathering:
+    """Ask all `commands` in one channel and return their answers.
+
+    A host that breaks off in between has answered what came whole. Raises TransportError where it
+    can't be asked at all, CommandError where the script could not run, ParseError where what came
+    is not its answer.
+    """
+    if not commands:
+        return Gathering({}, whole=True)
+    token = f"kvgate{secrets.token_hex(16)}"
+    longest = max(command.timeout_s for command in commands)
+    result = transport.run(
+        ["/bin/sh", "-s"],
+        stdin=gather_script.script(commands, token, stop_s=STOP_S),
+        timeout_s=STOP_S + longest + 10,
+        env=PLAIN,
+        cap_bytes=OUTPUT_CAP_BYTES * 4,
+    )
+    if f"{token} begin".encode() not in result.stdout[:65536]:
+        raise ParseError(f"{result.host}: the fact script told nothing: {result.describe()}")
+    return split(result, commands, token)
+
+
+def split(result: CommandResult, commands: Sequence[Command], token: str) -> Gathering:
+    """Return the answers in the script's output; what is cut is left out, and not ``whole``.
+
+    Times are the host's, counted from the moment at which its script was sent off. Raises
+    ParseError where a frame is not as the script makes it.
+    """
+    told, mark = result.stdout, f"{token} ".encode()
+    at = told.find(mark)  # what a login's profile prints comes before
+    begin, at = _line(told, at, mark)
+    opened = _BEGIN.fullmatch(begin)
+    if not opened:
+        raise ParseError(f"{result.host}: the fact script does not say when it began")
+    zero = float(opened[1])
+    answers: dict[tuple[str, ...], CommandResult] = {}
+    while at < len(told):
+        header, at = _line(told, at, mark)
+        if end := _END.fullmatch(header):
+            return Gathering(answers, whole=int(end[1]) == len(answers))
+        match = _HEADER.fullmatch(header)
+        if not match or int(match[1]) >= len(commands):
+            break
+        value, out, err = (int(match[group]) for group in (2, 7, 8))
+        if at + value + out + err > len(told):
+            break
+        name = told[at : at + value].decode("utf-8", "surrogateescape")
+        pieces = (
+            told[at + value : at + value + out],
+            told[at + value + out : at + value + out + err],
+        )
+        at += value + out + err
+        answer = _answer(result, commands[int(match[1])], name, match, zero, pieces)
+        answers[answer.argv] = answer
+    return Gathering(answers, whole=False)
+
+
+def _line(told: bytes, at: int, mark: bytes) -> tuple[bytes, int]:
+    """Return the header at `at` without the run's word, and where what follows it begins."""
+    end = told.find(b"\n", at, at + _LONGEST_HEADER) if at >= 0 else -1
+    if end < 0 or not told.startswith(mark, at):
+        return b"", len(told)
+    return told[at + len(mark) : end], end + 1
+
+
+def _answer(
+    whole: CommandResult,
+    command: Command,
+    name: str,
+    header: re.Match[bytes],
+    zero: float,
+    pieces: tuple[bytes, bytes],
+) -> CommandResult:
+    """Return one command's result, as it would be had it been asked alone."""
+    argv = (
+        tuple(word.replace("{}", name) for word in command.argv) if command.each else command.argv
+    )
+    status = None if header[3] == b"-" else int(header[3])
+    began, ended, late = float(header[4]), float(header[5]), header[6] == b"1"
+    signal = status - 128 if status is not None and 128 < status <= 192 else None
+    cap = command.cap_bytes
+    return CommandResult(
+        host=whole.host,
+        argv=argv,
+        exit_status=None if late or signal else status,
+        stdout=pieces[0][:cap],
+        stderr=pieces[1][:cap],
+        started_at=whole.started_at + datetime.timedelta(seconds=began - zero),
+        elapsed_s=round(ended - began, 2),
+        timed_out=late,
+        stdout_dropped=max(0, len(pieces[0]) - cap),
+        stderr_dropped=max(0, len(pieces[1]) - cap),
+        signal=signal,
+    )
+
+
+class Facts:
+    """What one host has told for a gate's probes: gathered once, asked again where asked twice.
+
+    For one thread at a time.
+    """
+
+    def __init__(self, host: Host, transport: Transport, gate_probes: Sequence[Probe]) -> None:
+        self._host = host
+        self._real = transport
+        self._gate_probes = gate_probes
+        self._answers: dict[tuple[str, ...], CommandResult] = {}
+        self._gathered: set[str] = set()  # names of probes whose answers are here, not given yet
+
+    def answered(self, probes: Sequence[Probe]) -> AnsweredTransport:
+        """Return the way to the host with the answers of `probes` on it.
+
+        1. Where all are here, nothing is asked. 2. Else they are gathered, at the first time with
+        all that the gate's probes will ask. A probe that was answered before is asked anew: a
+        second survey wants to know what has changed. Raises as `gather`.
+        """
+        names = {probe.name for probe in probes}
+        if not names <= self._gathered:
+            first = not self._answers
+            wanted = {p.name: p for p in (*probes, *(self._gate_probes if first else ()))}
+            fresh = [probe for name, probe in wanted.items() if name not in self._gathered]
+            found = gather(self._real, commands_of(fresh, self._host))
+            self._answers |= found.answers
+            self._gathered |= set(wanted)
+        self._gathered -= names
+        return AnsweredTransport(self._real, self._answers, env=PLAIN)
