@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     Verbs: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 FORMATS = ("html", "md", "json", "junit")
+IMPORTS = ("ansible-yaml", "ansible-ini", "csv")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -53,8 +54,8 @@ def build_parser() -> argparse.ArgumentParser:
         title="verbs", metavar="VERB", required=True, parser_class=_Parser
     )
     for add in (
-        *(_check, _plan, _run, _rehearse, _draft, _hosts),
-        *(_judge, _report, _seal, _verify, _parse),
+        *(_init, _import, _check, _plan, _run, _rehearse, _draft, _hosts),
+        *(_judge, _report, _seal, _verify, _record, _parse),
     ):
         add(verbs)
     return parser
@@ -65,9 +66,10 @@ class _Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         """Print and exit."""
-        from kvgate import __version__
+        import importlib.metadata
 
-        parser.exit(0, f"kvgate {__version__}\n")
+        print(f"kvgate {importlib.metadata.version('kvgate')}")
+        parser.exit(0)
 
 
 def _add(verbs: Verbs, name: str, text: str, example: str) -> argparse.ArgumentParser:
@@ -90,6 +92,45 @@ def _inputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--inventory", metavar="FILE", help="the hosts (default: the one drafted for this machine)"
     )
+
+
+def _init(verbs: Verbs) -> None:
+    parser = _add(
+        verbs,
+        "init",
+        "lay out a workspace: gates, suites, templates, inventories to copy; overwrites nothing",
+        "kvgate init site-a && cd site-a && kvgate draft && kvgate check",
+    )
+    parser.add_argument("dir", metavar="DIR", help="the folder; made where it is not there")
+    parser.set_defaults(verb=_verb("prepare", "init_verb"))
+
+
+def _import(verbs: Verbs) -> None:
+    parser = _add(
+        verbs,
+        "import",
+        "make an inventory from an Ansible inventory or a table of hosts",
+        "kvgate import hosts.ini --format ansible-ini --role gpu_nodes=serving "
+        "--role loadgen=client --out inventory/site-a.yaml",
+    )
+    parser.add_argument("file", metavar="FILE", help="what to read; '-' is standard input")
+    parser.add_argument(
+        "--format", required=True, choices=IMPORTS, metavar="F", help=f"of {', '.join(IMPORTS)}"
+    )
+    parser.add_argument(
+        "--role",
+        metavar="GROUP=ROLE",
+        action="append",
+        default=[],
+        help="hosts of this group have this role (serving or client); may be given several times",
+    )
+    parser.add_argument(
+        "--name", metavar="NAME", help="the inventory's name (default: that of --out, else FILE)"
+    )
+    parser.add_argument(
+        "--out", metavar="FILE", help="where to write it, never over a file (default: print it)"
+    )
+    parser.set_defaults(verb=_verb("prepare", "import_verb"))
 
 
 def _check(verbs: Verbs) -> None:

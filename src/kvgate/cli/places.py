@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from kvgate.engine.content import shipped_templates
 from kvgate.engine.workspace import Setup, Workspace, default_inventory, default_plan, load_setup
 from kvgate.errors import UsageError
 from kvgate.spec.load import nearest
@@ -13,6 +14,14 @@ from kvgate.spec.load import nearest
 def workspace_of(arguments: argparse.Namespace) -> Workspace:
     """Return the workspace that is meant; raises UsageError."""
     return Workspace.find(Path(arguments.workspace))
+
+
+def templates_of(arguments: argparse.Namespace) -> Path:
+    """Return the report templates: the workspace's, or the shipped ones outside of any."""
+    try:
+        return workspace_of(arguments).templates
+    except UsageError:
+        return shipped_templates()
 
 
 def setup_of(arguments: argparse.Namespace) -> tuple[Workspace, Setup]:

@@ -1,14 +1,68 @@
-"""Verbs before a run: check, plan, draft, hosts."""
+"""Verbs before a run: init, import, check, plan, draft, hosts."""
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import shlex
 import sys
 from pathlib import Path
 
 from kvgate.cli.places import setup_of, workspace_of
 from kvgate.engine.check import check
-from kvgate.errors import SpecError
+from kvgate.errors import SpecError, UsageError
+
+
+def init_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
+    """Lay out a workspace and say what to do next."""
+    from kvgate.engine.content import lay_out
+
+    laid = lay_out(Path(arguments.dir))
+    for folder, names in itertools.groupby(laid.written, lambda name: name.partition("/")[0]):
+        print(f"{folder}/: {sum(1 for _ in names)} files")
+    if laid.same:
+        print(f"{len(laid.same)} files were there already, as they are shipped")
+    for name in laid.kept:
+        print(f"{name}: was there with other content; left as it is")
+    print(
+        f"workspace: {laid.root}\n"
+        f"next: cd {shlex.quote(str(laid.root))}\n"
+        "      kvgate rehearse               # all gates on this machine, to see how it goes\n"
+        "      kvgate draft && kvgate check  # this machine's inventory and plan\n"
+        "      or copy inventory/examples/mi308x.yaml, or `kvgate import` an Ansible inventory"
+    )
+    return 0
+
+
+def import_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
+    """Make an inventory from another tool's; 64: it is refused, with file and line."""
+    from kvgate.spec.importing import import_inventory
+
+    stdin = arguments.file == "-"
+    source = "standard input" if stdin else arguments.file
+    try:
+        content = sys.stdin.buffer.read() if stdin else Path(arguments.file).read_bytes()
+    except OSError as err:
+        raise UsageError(f"{source}: {err.strerror or err}") from err
+    named = arguments.name or Path(arguments.out or ("site" if stdin else arguments.file)).stem
+    made = import_inventory(
+        content, source, form=arguments.format, roles=arguments.role, name=named
+    )
+    for remark in made.remarks:
+        print(f"  {remark}", file=sys.stderr)
+    if not arguments.out:
+        print(made.text, end="")
+        return 0
+    try:
+        with Path(arguments.out).open("x", encoding="utf-8") as out:
+            out.write(made.text)
+    except OSError as err:
+        raise UsageError(f"{arguments.out}: {err.strerror or err}; nothing was written") from err
+    print(
+        f"{arguments.out}: {made.hosts} hosts\nadd what each is declared to have, then: "
+        f"kvgate check --inventory {shlex.quote(arguments.out)}"
+    )
+    return 0
 
 
 def check_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
@@ -69,14 +123,14 @@ def hosts_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
 
     from kvgate.cli.show import show_hosts
     from kvgate.engine.hosts import survey_hosts
-    from kvgate.engine.workspace import default_inventory
+    from kvgate.engine.workspace import default_inventory, load_recordings
     from kvgate.spec.load import load_inventory
     from kvgate.transport.connect import Connections
 
     workspace = workspace_of(arguments)
     path = Path(arguments.inventory) if arguments.inventory else default_inventory(workspace)
     inventory = load_inventory(path, name=workspace.name(path)).value
-    with Connections(inventory) as connections:
+    with Connections(inventory, load_recordings(inventory, path.parent)) as connections:
         reports = survey_hosts(inventory, connections.to)
     show_hosts(Console(highlight=False), reports)
     return 0 if all(report.ok for report in reports) else 2

@@ -31,7 +31,7 @@ def judge_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
 
 def report_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     """Write a run's report in the formats asked for, from its findings."""
-    from kvgate.cli.places import workspace_of
+    from kvgate.cli.places import templates_of
     from kvgate.engine.judging import judge_stored
     from kvgate.report.write import write_reports
 
@@ -42,7 +42,7 @@ def report_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
             f"--format: '{', '.join(wrong)}' is no format; known: {', '.join(FORMATS)}"
         )
     run = run_of(arguments, arguments.run)
-    templates = workspace_of(arguments).templates
+    templates = templates_of(arguments)
     for path in write_reports(run, judge_stored(run), templates=templates, formats=formats):
         print(path)
     return 0

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from kvgate.engine.content import shipped_templates
 from kvgate.errors import SpecError, UsageError
 from kvgate.spec import load
 from kvgate.spec.baseline import Baseline
@@ -37,7 +38,8 @@ class Workspace:
                 return cls(folder)
         raise UsageError(
             f"{start}: lies in no workspace (a folder with {', '.join(FOLDERS)}/)",
-            hint="cd into the workspace, or name it with --workspace DIR",
+            hint="cd into the workspace, name it with --workspace DIR, or make one with "
+            "`kvgate init DIR`",
         )
 
     @property
@@ -47,8 +49,9 @@ class Workspace:
 
     @property
     def templates(self) -> Path:
-        """Return the folder of report templates."""
-        return self.root / "templates"
+        """Return the folder of report templates: the workspace's own, else the shipped ones."""
+        own = self.root / "templates"
+        return own if own.is_dir() else shipped_templates()
 
     def name(self, path: Path) -> str:
         """Return `path` as people would write it: below the workspace where it is."""
