@@ -76,6 +76,8 @@ def as_evidence(result: CommandResult) -> Evidence:
     notes = []
     if result.timed_out:
         notes.append(f"ended by its deadline after {result.elapsed_s:.1f} s")
+    if result.signal is not None:
+        notes.append(f"ended by signal {result.signal}")
     notes += [
         f"{stream}: {dropped} bytes over the cap were dropped"
         for stream, dropped in (

@@ -18,6 +18,7 @@ from kvgate.engine.workspace import Setup, Workspace
 from kvgate.errors import UsageError
 from kvgate.model.finding import RunResult
 from kvgate.report.write import write_reports
+from kvgate.store.reader import RunReader
 
 
 def run_verb(arguments: argparse.Namespace, command: list[str]) -> int:
@@ -38,7 +39,14 @@ def run_verb(arguments: argparse.Namespace, command: list[str]) -> int:
     gates = [entry.gate for entry in setup.plan.value.gates]
     if arguments.gate:
         gates = [setup.planned(arguments.gate).gate]
-    path = create_run(workspace, setup, gates=gates, command=command, forced=arguments.force_gate)
+    path = create_run(
+        workspace,
+        setup,
+        gates=gates,
+        command=command,
+        forced=arguments.force_gate,
+        timing=arguments.timing,
+    )
     return _conclude(workspace, _watched(workspace, setup, path), "run")
 
 
@@ -74,6 +82,8 @@ def _conclude(workspace: Workspace, outcome: Outcome, verb: str) -> int:
     """Print the verdict table and where the report lies; return the exit code."""
     console = Console(highlight=False)
     show_result(console, outcome.result)
+    if RunReader(outcome.run).manifest.get("recorded") is True:
+        console.print("RECORDED — can never be signed as an acceptance", style="bold yellow")
     console.print(
         f"report: {workspace.name(outcome.run / 'report' / 'report.html')}",
         markup=False,

@@ -175,6 +175,9 @@ def _run(verbs: Verbs) -> None:
     parser.add_argument(
         "--resume", metavar="RUN", help="go on with this run; repeats nothing finished"
     )
+    parser.add_argument(
+        "--timing", action="store_true", help="let recorded hosts take as long as they took"
+    )
     parser.set_defaults(verb=_verb("act", "run_verb"))
 
 
@@ -273,6 +276,19 @@ def _verify(verbs: Verbs) -> None:
         "name every altered, missing or added piece of a sealed run (1: any)",
         "kvgate verify RUN",
         "review",
+    )
+
+
+def _record(verbs: Verbs) -> None:
+    parser = _of_run(
+        verbs,
+        "record",
+        "record what a run's hosts answered, as an inventory that replays anywhere",
+        "kvgate record RUN --out inventory/recorded/site-a",
+        "record",
+    )
+    parser.add_argument(
+        "--out", metavar="DIR", required=True, help="a new folder, best below inventory/recorded/"
     )
 
 

@@ -79,11 +79,14 @@ def _decided(reader: RunReader, gate: str) -> str | None:
 
 
 def _earlier(runs: Path, here: RunReader, gate: str) -> RunReader | None:
-    """Return the newest other run that counts for `gate`: sealed, same profile, not forced."""
+    """Return the newest other run that counts for `gate`: sealed, same profile, not forced.
+
+    What recorded hosts answered opens a gate on recorded hosts only.
+    """
     for reader in _readers(sorted(runs.iterdir(), reverse=True)):
-        same = ("profile", "inventory")
+        same = ("profile", "inventory", "recorded")
         if reader.path == here.path or any(
-            reader.manifest[key] != here.manifest[key] for key in same
+            reader.manifest.get(key) != here.manifest.get(key) for key in same
         ):
             continue
         if reader.sealed() and not any(reader.events("forced")) and _decided(reader, gate):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kvgate.engine import entry, judging
 from kvgate.engine.progress import Progress
+from kvgate.engine.scope import connect, kept_in
 from kvgate.engine.start import refuse_changed_suite
 from kvgate.engine.workspace import Setup, Workspace, frozen_setup
 from kvgate.errors import GateClosedError, StoreError
@@ -15,7 +16,6 @@ from kvgate.model.finding import GateResult
 from kvgate.spec.inventory import Host
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
-from kvgate.transport.connect import Connections
 from kvgate.witness import Witness
 
 
@@ -79,8 +79,9 @@ def open_for_soak(workspace: Workspace, run: Path, gate: str) -> None:
     """Open `gate` for its soak and give the lock back; raises GateClosedError as `begin` does."""
     session = GateSession(workspace, run, gate, Progress(None))
     try:
-        with Connections(session.setup.inventory.value) as connections:
-            session.begin(lambda host: Witness(host, connections.to(host), session.run.evidence))
+        with connect(session.setup, RunReader(run), scope=lambda: gate) as connections:
+            keep = kept_in(session.run, lambda: gate)
+            session.begin(lambda host: Witness(host, connections.to(host), keep))
     finally:
         session.close()
 

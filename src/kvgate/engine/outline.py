@@ -48,7 +48,8 @@ def outline(workspace: Workspace, setup: Setup) -> Outline:
     ]
     head = (
         f"profile {plan.profile}"
-        + (": a rehearsal, never an acceptance" if plan.rehearsal else ""),
+        + (": a rehearsal, never an acceptance" if plan.rehearsal else "")
+        + (": on recorded hosts, never an acceptance" if inventory.recorded else ""),
         f"inventory {inventory.inventory}: "
         + _some(
             tuple(f"{host.name} ({', '.join(host.roles)})" for host in inventory.hosts.values())

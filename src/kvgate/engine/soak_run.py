@@ -106,7 +106,9 @@ class Soak:
         left = [n for n in range(1, windows + 1) if window_key(n) not in self.run.finished_blocks()]
         if left:
             with self._child("soak: windows and their engines"), self.opened:
-                ways = self.opened.enter_context(Connections(self.setup.inventory.value))
+                ways = self.opened.enter_context(
+                    Connections(self.setup.inventory.value, self.setup.recordings)
+                )
                 self._sample(ways)  # 2
                 at = self._stations(ways)  # 3
                 for number in left:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kvgate.engine.check import version
-from kvgate.engine.workspace import Setup, Workspace
+from kvgate.engine.workspace import Setup, Workspace, recording_input
 from kvgate.errors import StoreError
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
@@ -27,14 +27,17 @@ def create_run(
     gates: Sequence[str],
     command: Sequence[str],
     forced: str = "",
+    timing: bool = False,
 ) -> Path:
     """Make the run folder with manifest and inputs, and return its path; raises StoreError.
 
-    `gates` are those this run decides; `forced` is the reason given with ``--force-gate``.
+    `gates` are those this run decides; `forced` is the reason given with ``--force-gate``;
+    `timing` lets recorded hosts take as long as they took.
     """
     now = datetime.datetime.now(datetime.UTC)
     name = f"{now:%Y%m%dT%H%M%SZ}-{setup.plan.value.plan}-{secrets.token_hex(2)}"
     inputs = {key: file.content for key, file in setup.files()}
+    inputs |= {recording_input(host): content for host, content in setup.recordings.items()}
     for gate in gates:
         inputs |= suite_files(workspace, setup.planned(gate).suite)
     manifest: dict[str, Any] = {
@@ -51,6 +54,7 @@ def create_run(
         "plan_file": setup.plan.files[0].name,
         "gates": list(gates),
         "criteria_digest": setup.criteria_digest(),
+        **({"recorded": True, "timing": timing} if setup.inventory.value.recorded else {}),
     }
     with RunWriter.create(workspace.runs / name, manifest, inputs) as run:
         run.event(

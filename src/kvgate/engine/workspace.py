@@ -18,6 +18,7 @@ from kvgate.spec.load import Loaded
 from kvgate.spec.plan import Plan, PlannedGate
 from kvgate.spec.yamlfile import YamlFile, parse
 from kvgate.store.reader import RunReader
+from kvgate.transport import recording
 
 FOLDERS = ("gates", "suites", "inventory")
 LOCAL_PLAN = "gates/plans/local/rehearsal.yaml"
@@ -67,6 +68,7 @@ class Setup:
     inventory: Loaded[Inventory]
     baseline: Loaded[Baseline] | None
     gates: dict[str, Loaded[Gate]]
+    recordings: dict[str, bytes] = dataclasses.field(default_factory=dict)  # host → its recording
 
     @property
     def expected(self) -> Expectations:
@@ -126,7 +128,26 @@ def load_setup(workspace: Workspace, plan: Path, inventory: Path) -> Setup:
         path = _baseline_path(workspace, inventory, cited)
         baseline = load.load_baseline(path, loaded_inventory, name=workspace.name(path))
     gates = load.load_gates(workspace.root / "gates")
-    return Setup(loaded_plan, loaded_inventory, baseline, gates)
+    recordings = load_recordings(loaded_inventory.value, inventory.parent)
+    return Setup(loaded_plan, loaded_inventory, baseline, gates, recordings)
+
+
+def load_recordings(inventory: Inventory, folder: Path) -> dict[str, bytes]:
+    """Return host → the bytes of its recording, which lies below `folder`; raises SpecError."""
+    found = {}
+    for host in inventory.hosts.values():
+        if host.recording:
+            path = folder / host.recording
+            path = path / f"{host.name}.jsonl" if path.is_dir() else path
+            try:
+                found[host.name] = path.read_bytes()
+            except OSError as err:
+                raise SpecError(
+                    f"{host.name}: recording {path}: {err.strerror or err}",
+                    hint="`kvgate record RUN --out DIR` writes inventory and recordings together",
+                ) from err
+            recording.of_bytes(found[host.name], str(path))
+    return found
 
 
 def _baseline_path(workspace: Workspace, inventory: Path, cited: str) -> Path:
@@ -158,4 +179,14 @@ def frozen_setup(reader: RunReader, gates: Path | None = None) -> Setup:
     else:
         parts = [load.gate_of(frozen(name)) for name in names if name.startswith("gates/")]
         found = {part.value.gate: part for part in parts}
-    return Setup(plan, inventory, baseline, found)
+    recordings = {
+        host: reader.input(recording_input(host))
+        for host in inventory.value.hosts
+        if recording_input(host) in names
+    }
+    return Setup(plan, inventory, baseline, found, recordings)
+
+
+def recording_input(host: str) -> str:
+    """Return the name in a run's inputs/ of the recording of `host`."""
+    return f"recordings/{host}.jsonl"

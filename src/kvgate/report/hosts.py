@@ -79,6 +79,8 @@ def _shown(each: Measurement) -> Shown:
 def _way(host: Host) -> str:
     if host.transport == "local":
         return "local"
+    if host.transport == "recorded":
+        return f"recorded ({host.recording})"
     jump = f" by way of {host.jump}" if host.jump else ""
     port = "" if host.port == 22 else f" port {host.port}"
     return f"{host.transport} to {host.address}{port}{jump}"

@@ -17,6 +17,7 @@ from kvgate.report.views import DISPOSITIONS, MARKS, Count, Fact, GateView, Look
 from kvgate.store.layout import SUMS
 
 REHEARSAL = "REHEARSAL — can never be signed as an acceptance"
+RECORDED = "RECORDED — can never be signed as an acceptance"
 
 
 def build(sources: Sources) -> Page:
@@ -32,7 +33,7 @@ def build(sources: Sources) -> Page:
     page = Page(
         title=_title(sources),
         run=result.run,
-        banner=REHEARSAL if sources.rehearsal else "",
+        banner=RECORDED if sources.recorded else REHEARSAL if sources.rehearsal else "",
         footer_css=css_string(visible(f"{result.run}  journal {result.journal_digest[:16]}")),
         facts=tuple(_facts(sources)),
         mark=MARKS[result.verdict],
@@ -126,6 +127,8 @@ def _conclusion(sources: Sources) -> Iterator[str]:
         yield f"{', '.join(forced)} opened by force, which bars this run from acceptance."
     if sources.rehearsal:
         yield "A rehearsal shows that the way works; its limits are no acceptance limits."
+    if sources.recorded:
+        yield "Recorded hosts answered what they once had answered; no hardware was touched."
 
 
 def _totals(gates: tuple[GateView, ...]) -> tuple[Count, ...]:

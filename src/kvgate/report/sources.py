@@ -125,6 +125,11 @@ class Sources:
         """Tell whether the run can never be signed as an acceptance."""
         return self.result.profile == "rehearsal"
 
+    @property
+    def recorded(self) -> bool:
+        """Tell whether hosts were recordings; then too the run is never an acceptance."""
+        return self.setup.inventory.value.recorded
+
     def span(self) -> tuple[datetime.datetime, datetime.datetime] | None:
         """Return when the journal begins and ends, or None if it is empty."""
         if not self.events:

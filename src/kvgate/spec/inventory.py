@@ -116,11 +116,13 @@ class Host(Strict):
     """One host: its roles, the way to it, and what it is declared to have.
 
     ``tools`` maps a command's name to its path on the host; ``scratch`` is the folder in which
-    workloads may make (and must remove) files.
+    workloads may make (and must remove) files. ``recording`` (transport: recorded) is a file that
+    `kvgate record` wrote, or the folder with the host's, beside the inventory.
     """
 
     roles: list[Role]
-    transport: Literal["ssh", "local"] = "ssh"
+    transport: Literal["ssh", "local", "recorded"] = "ssh"
+    recording: Text | None = None
     address: Text | None = None
     port: Annotated[int, pydantic.Field(ge=1, le=65535)] = 22
     user: Text | None = None
@@ -156,9 +158,19 @@ class Host(Strict):
     def _reachable(self) -> Host:
         if self.transport == "ssh" and not self.address:
             raise ValueError("address is missing (transport: ssh)")
-        if self.transport == "local" and (self.jump or self.address):
-            raise ValueError("transport: local takes no address and no jump host")
+        if self.transport != "ssh" and (self.jump or self.address):
+            raise ValueError(f"transport: {self.transport} takes no address and no jump host")
+        if (self.transport == "recorded") != bool(self.recording):
+            raise ValueError("transport: recorded and a recording go together")
         return self
+
+    @pydantic.field_validator("recording", mode="after")
+    @classmethod
+    def _beside(cls, recording: str | None) -> str | None:
+        parts = (recording or "").split("/")
+        if recording and (not all(parts) or {".", ".."} & set(parts) or "\\" in recording):
+            raise ValueError("a recording is named by its path from the inventory's folder down")
+        return recording
 
     def items(self, kind: str) -> tuple[str, ...]:
         """Return the ids of the declared items of `kind`: disk, nvme, nic or pcie."""
@@ -185,6 +197,11 @@ class Inventory(Strict):
         if not hosts:
             raise ValueError("hosts is empty: no gate can pass on no hosts")
         return {name: host.model_copy(update={"name": name}) for name, host in hosts.items()}
+
+    @property
+    def recorded(self) -> bool:
+        """Tell whether any host is a recording: what is found there can't be accepted."""
+        return any(host.transport == "recorded" for host in self.hosts.values())
 
     def with_role(self, role: str) -> tuple[Host, ...]:
         """Return the hosts that have `role`, or all of them for ``all``."""

@@ -155,6 +155,11 @@ class PackReader:
             file.seek(place.offset)
             return pack.decode(file.read(place.bytes), ref)
 
+    def refs(self) -> tuple[EvidenceRef, ...]:
+        """Return the SHA-256 of every piece that is whole, in the order they were stored in."""
+        self._index()
+        return tuple(key.hex() for key in self._places)
+
     def _place(self, ref: EvidenceRef) -> pack.Place:
         try:
             key = bytes.fromhex(ref)

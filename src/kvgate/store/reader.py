@@ -68,6 +68,11 @@ class RunReader:
         """Return the piece of evidence `ref`, checked against its SHA-256."""
         return self._evidence[ref]
 
+    def all_evidence(self) -> Iterator[Evidence]:
+        """Yield every piece of evidence in the order it was stored in, cited or not, checked."""
+        for ref in self._evidence.refs():
+            yield self._evidence[ref]
+
     def telemetry(self) -> Iterator[dict[str, Any]]:
         """Yield the telemetry samples in order."""
         walk = Walk(self.path / TELEMETRY, self._digest)

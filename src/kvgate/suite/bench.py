@@ -208,15 +208,17 @@ class Bench:
                     for answer in found:
                         self.record(answer, host=host, phase=phase)
 
-    def _ask_all(self, probes: Sequence[Probe], host: Host) -> list[Answer]:
+    def _ask_all(self, probes: Sequence[Probe], host: Host, block: Block) -> list[Answer]:
         """Return each probe's answer; once the host is out of reach it is not tried again."""
+        _asking_for.set(block.key)  # this thread's own; it asks for nothing else meanwhile
         found: list[Answer] = []
         witness = self.witness(host)
         lost: KvgateError | None = None
         self.progress("facts", host=host.name, awaits="the host's answers")
         try:
-            transport = self._facts_of(host).answered(probes)
-            witness = dataclasses.replace(witness, transport=transport)
+            if host.transport != "recorded":  # its answers were recorded one by one
+                transport = self._facts_of(host).answered(probes)
+                witness = dataclasses.replace(witness, transport=transport)
         except _OUT_OF_REACH as err:
             lost = err
         except KvgateError as err:  # no folder for answers, or a shell that is none

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import concurrent.futures
 import threading
+from collections.abc import Mapping
 from types import TracebackType
 
 from kvgate.errors import SpecError
 from kvgate.spec.inventory import Host, Inventory
 from kvgate.transport.base import Transport
 from kvgate.transport.local import LocalTransport
+from kvgate.transport.recorded import RecordedTransport, Scope, nowhere
+from kvgate.transport.recording import of_bytes
 
 
 class Connections:
@@ -17,10 +20,23 @@ class Connections:
 
     A jump host's connection is shared by all that go through it. Use as a context manager: what
     was started through them ends with the block.
+
+    `recordings` maps each recorded host to the bytes of its recording; `scope` tells them in which
+    gate or block is being asked, and `timing` lets their answers take as long as they took.
     """
 
-    def __init__(self, inventory: Inventory) -> None:
+    def __init__(
+        self,
+        inventory: Inventory,
+        recordings: Mapping[str, bytes] | None = None,
+        *,
+        scope: Scope = nowhere,
+        timing: bool = False,
+    ) -> None:
         self._inventory = inventory
+        self._recordings = recordings or {}
+        self._scope = scope
+        self._timing = timing
         self._made: dict[str, Transport] = {}
         self._lock = threading.Lock()
 
@@ -75,7 +91,21 @@ class Connections:
         """Make one hop's transport; paramiko is imported (180 ms) only where there is SSH."""
         if hop.transport == "local":
             return LocalTransport(hop.name)
+        if hop.transport == "recorded":
+            return self._recorded(hop)
         from kvgate.transport.ssh import SshTransport
 
         through = self._made[via.name] if via else None
         return SshTransport(hop, through if isinstance(through, SshTransport) else None)
+
+    def _recorded(self, host: Host) -> RecordedTransport:
+        if host.name not in self._recordings:
+            raise SpecError(
+                f"{host.name}: its recording '{host.recording}' was not loaded",
+                hint="a recorded inventory is run by its file, beside which the recordings lie",
+            )
+        name = host.recording or host.name
+        recording = of_bytes(self._recordings[host.name], name)
+        if recording.host != host.name:
+            raise SpecError(f"{name}: is a recording of '{recording.host}', not of '{host.name}'")
+        return RecordedTransport(host.name, recording, scope=self._scope, timing=self._timing)

@@ -37,7 +37,8 @@ class _Start:
         self._begun = time.monotonic()
 
     def elapsed_s(self) -> float:
-        return time.monotonic() - self._begun
+        """Return the time since, to the µs that evidence keeps: what it tells can be told again."""
+        return round(time.monotonic() - self._begun, 6)
 
 
 class Process:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-import secrets
 import threading
 from collections.abc import Callable, Iterator
 
 from kvgate.errors import CommandError, NotRunError, ParseError, TransportError
 from kvgate.model.record import EvidenceRef
-from kvgate.witness import Witness
+from kvgate.witness import Witness, as_evidence
 
 OnProgress = Callable[[str], None]
 """Is told in a phrase what goes on, from any thread; not recorded."""
@@ -19,6 +18,7 @@ OnProgress = Callable[[str], None]
 MARKER = ".kvgate-scratch"
 """The file in a scratch folder whose token proves that the folder is ours to remove."""
 
+_TOKEN_DIGITS = 32
 _ASK_S = 20.0
 _REMOVE_S = 300.0
 _GUARD_S = 7 * 24 * 3600.0
@@ -60,15 +60,14 @@ def scratch_folder(witness: Witness, purpose: str, *, needs_bytes: int) -> Itera
     """Make a folder in the host's scratch folder, and remove it on every way out.
 
     1. the inventory must name a scratch folder that is no device; 2. `mktemp` makes a folder of a
-    unique name in it; 3. a marker with a random token goes in; 4. the file system must have room
-    for `needs_bytes`; 5. a guard on the host removes it if we are gone; 6. afterwards, only a
-    folder whose marker holds that token is removed.
+    unique name in it; 3. a marker goes in whose token is from the evidence of that; 4. the file
+    system must have room for `needs_bytes`; 5. a guard on the host removes it if we are gone;
+    6. afterwards, only a folder whose marker holds that token is removed.
 
     Raises NotRunError (no scratch, not writable, no room), ParseError, TransportError.
     """
     base = _declared(witness)  # 1.
-    path = _make(witness, base, purpose)  # 2.
-    token = secrets.token_hex(16).encode()
+    path, token = _make(witness, base, purpose)  # 2.
     with contextlib.ExitStack() as held:
         try:
             witness.transport.write_file(f"{path}/{MARKER}", token)  # 3.
@@ -105,6 +104,7 @@ def _guarded(witness: Witness, path: str, token: bytes) -> Iterator[None]:
     finally:
         with contextlib.suppress(TransportError):
             guard.kill()
+            witness.keep(as_evidence(guard.wait(_ASK_S)))
 
 
 def _declared(witness: Witness) -> str:
@@ -130,7 +130,8 @@ def _declared(witness: Witness) -> str:
     return scratch
 
 
-def _make(witness: Witness, base: str, purpose: str) -> str:
+def _make(witness: Witness, base: str, purpose: str) -> tuple[str, bytes]:
+    """Return the folder and its token, which no other folder has: of the answer that made it."""
     name = f"{base}/kvgate-{purpose}-"
     made = witness.ask(["mktemp", "-d", f"{name}XXXXXXXX"], timeout_s=_ASK_S)
     if not made.result.ok:
@@ -141,14 +142,14 @@ def _make(witness: Witness, base: str, purpose: str) -> str:
     path = made.stdout.decode("utf-8", "replace").rstrip("\n")
     if not (path.startswith(name) and re.fullmatch(r"[A-Za-z0-9]{8}", path[len(name) :], re.ASCII)):
         raise ParseError(f"{witness.host.name}: mktemp answered {path[:80]!r}, not {name}…")
-    return path
+    return path, made.ref[:_TOKEN_DIGITS].encode("ascii")
 
 
 def _remove(witness: Witness, path: str, token: bytes) -> None:
     """Remove the folder if its marker holds our token; raises CommandError if it stays."""
     host = witness.host.name
     try:
-        there = witness.transport.read_file(f"{path}/{MARKER}", cap_bytes=4096)
+        there = witness.ask(["cat", f"{path}/{MARKER}"], timeout_s=_ASK_S, cap_bytes=4096).stdout
     except CommandError as err:
         raise CommandError(
             host,
@@ -157,7 +158,7 @@ def _remove(witness: Witness, path: str, token: bytes) -> None:
         ) from err
     if there != token:
         raise CommandError(host, f"{path} is not the folder this run made; it is left as it is")
-    witness.transport.run(["rm", "-rf", "--", path], timeout_s=_REMOVE_S).expect_ok()
+    witness.ask(["rm", "-rf", "--", path], timeout_s=_REMOVE_S).result.expect_ok()
 
 
 def _require_room(where: str, free: int, needs: int) -> None:

@@ -55,7 +55,7 @@ class HostRunner:
     def remove_file(self, path: str) -> bool:
         """Remove a file; return whether that went well (its folder is removed later anyway)."""
         try:
-            return self._witness.transport.run(["rm", "-f", "--", path], timeout_s=60).ok
+            return self._witness.ask(["rm", "-f", "--", path], timeout_s=60).result.ok
         except TransportError:
             return False
 

@@ -1,0 +1,40 @@
+"""Where something is asked: the gate or block, noted with each answer, and told to recordings."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from kvgate.engine.workspace import Setup
+from kvgate.model.record import Evidence, EvidenceRef
+from kvgate.store.reader import RunReader
+from kvgate.store.run import RunWriter
+from kvgate.transport.connect import Connections
+from kvgate.transport.recorded import Scope
+from kvgate.witness import Keep
+
+_NOTE = "asked in "
+
+
+def kept_in(run: RunWriter, scope: Scope) -> Keep:
+    """Return what keeps evidence in `run`, with a note of the scope it was asked in."""
+
+    def keep(piece: Evidence) -> EvidenceRef:
+        return run.evidence(dataclasses.replace(piece, notes=(*piece.notes, _NOTE + scope())))
+
+    return keep
+
+
+def asked_in(notes: Sequence[str]) -> str:
+    """Return the scope that `notes` of a piece of evidence tell, "" where they tell none."""
+    return next((note.removeprefix(_NOTE) for note in notes if note.startswith(_NOTE)), "")
+
+
+def connect(setup: Setup, reader: RunReader, *, scope: Scope) -> Connections:
+    """Return the connections of a run's hosts, recorded ones as the run's manifest has them."""
+    return Connections(
+        setup.inventory.value,
+        setup.recordings,
+        scope=scope,
+        timing=reader.manifest.get("timing") is True,
+    )
