@@ -6,19 +6,22 @@ them, prints them and chooses the exit code.
 
 from __future__ import annotations
 
+from kvgate.untrusted import mask, plain
+
 
 class KvgateError(Exception):
     """Something kvgate can explain; ``hint`` is the reader's next step.
 
+    Both may hold what a host said: secrets in them are masked, and control characters are shown.
     Subclasses set ``exit_code`` (design.md section 7): 3 the harness broke, 64 usage.
     """
 
     exit_code = 3
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = mask(plain(message))
+        self.hint = mask(plain(hint))
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         """Return the message and, when there is one, the hint on a line of its own."""

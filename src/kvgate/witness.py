@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kvgate.model.record import Evidence, EvidenceRef, Reading
 from kvgate.spec.inventory import Host
 from kvgate.transport.base import OUTPUT_CAP_BYTES, CommandResult, Transport
+from kvgate.untrusted import mask, mask_bytes
 
 Keep = Callable[[Evidence], EvidenceRef]
 """Stores a piece of evidence and returns its SHA-256 (`store.run.RunWriter.evidence`)."""
@@ -45,7 +46,11 @@ class Witness:
 
     host: Host
     transport: Transport
-    keep: Keep
+    store: Keep
+
+    def keep(self, piece: Evidence) -> EvidenceRef:
+        """Store `piece`, its secrets masked and their number noted; return its SHA-256."""
+        return self.store(masked(piece))
 
     def ask(
         self,
@@ -71,9 +76,26 @@ class Witness:
         return Testimony(result, self.keep(as_evidence(result)))
 
 
+def masked(piece: Evidence) -> Evidence:
+    """Return `piece` without the secrets it holds; `piece` itself where it holds none."""
+    words = tuple(mask(word) for word in piece.command)
+    stdout, in_stdout = mask_bytes(piece.stdout)
+    stderr, in_stderr = mask_bytes(piece.stderr)
+    places = in_stdout + in_stderr
+    places += sum(ours != theirs for ours, theirs in zip(words, piece.command, strict=True))
+    if not places:
+        return piece
+    notes = (*piece.notes, _masked(places))
+    return dataclasses.replace(piece, command=words, stdout=stdout, stderr=stderr, notes=notes)
+
+
+def _masked(places: int) -> str:
+    return f"masked: {places} {'place' if places == 1 else 'places'}"
+
+
 def as_evidence(result: CommandResult) -> Evidence:
     """Return the piece of evidence that `result` is, with its shortcomings noted."""
-    notes = []
+    notes = [_masked(result.masked)] if result.masked else []
     if result.timed_out:
         notes.append(f"ended by its deadline after {result.elapsed_s:.1f} s")
     if result.signal is not None:

@@ -88,7 +88,7 @@ def _inject(
     problem = ""
     try:
         made = fault_named(fault.fault).inject
-        asked = dataclasses.replace(witness, keep=keep)
+        asked = dataclasses.replace(witness, store=keep)
         with made(asked, Target(engine=engine), fault.back_within.to("s"), note):
             pass
     except RepairError:

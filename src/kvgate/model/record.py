@@ -7,6 +7,7 @@ import datetime
 from collections.abc import Mapping
 
 from kvgate.model.quantity import Quantity
+from kvgate.untrusted import mask
 
 Value = Quantity | str | bool
 """What can be measured: a quantity, a text (a version, a model name), or yes/no."""
@@ -37,7 +38,7 @@ class Evidence:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One answer of a probe or workload, before it is placed in a run.
+    """One answer of a probe or workload, before it is placed in a run; secrets in it are masked.
 
     ``item`` names the thing on the host (a serial number, a NIC, a PCI address); ``problem``
     says why there is no value, and then ``value`` is None: "not available" is never 0.
@@ -52,6 +53,9 @@ class Reading:
         """Refuse a reading that has neither a value nor a reason for its absence."""
         if (self.value is None) != bool(self.problem):
             raise ValueError(f"{self.name}: a reading has either a value or a problem")
+        object.__setattr__(self, "problem", mask(self.problem))
+        if isinstance(self.value, str):
+            object.__setattr__(self, "value", mask(self.value))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

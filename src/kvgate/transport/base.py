@@ -14,8 +14,10 @@ from typing import Protocol
 
 from kvgate.errors import CommandError
 
-OUTPUT_CAP_BYTES = 64 * 2**20
-"""The most that is kept of stdout, and of stderr, unless a call says otherwise."""
+OUTPUT_CAP_BYTES = 16 * 2**20
+"""The most that is kept of stdout, and of stderr, unless a call says otherwise.
+
+A hundred times what any tool answers, and little enough to hold when several hosts stream."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,7 @@ class CommandResult:
     ``exit_status`` is None where the host sent none: the deadline ended it (``timed_out``), a
     signal did (``signal``; a status of 128 + n counts as signal n, as shells have it), or the host
     just said none. ``stdout_dropped``/``stderr_dropped`` count bytes beyond the cap.
+    Secrets in the texts are masked already (`kvgate.untrusted`); ``masked`` counts them.
     """
 
     host: str
@@ -38,6 +41,7 @@ class CommandResult:
     stdout_dropped: int = 0
     stderr_dropped: int = 0
     signal: int | None = None
+    masked: int = 0
 
     @property
     def ok(self) -> bool:

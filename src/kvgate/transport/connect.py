@@ -9,6 +9,7 @@ from types import TracebackType
 
 from kvgate.errors import SpecError
 from kvgate.spec.inventory import Host, Inventory
+from kvgate.transport import secret
 from kvgate.transport.base import Transport
 from kvgate.transport.local import LocalTransport
 from kvgate.transport.recorded import RecordedTransport, Scope, nowhere
@@ -19,7 +20,8 @@ class Connections:
     """The transports to an inventory's hosts, one a host, made when asked for; thread-safe.
 
     A jump host's connection is shared by all that go through it. Use as a context manager: what
-    was started through them ends with the block.
+    was started through them ends with the block. The inventory's secrets are masked from then on,
+    whichever host says them.
 
     `recordings` maps each recorded host to the bytes of its recording; `scope` tells them in which
     gate or block is being asked, and `timing` lets their answers take as long as they took.
@@ -39,6 +41,7 @@ class Connections:
         self._timing = timing
         self._made: dict[str, Transport] = {}
         self._lock = threading.Lock()
+        secret.learn(inventory.hosts.values())
 
     def to(self, host: Host) -> Transport:
         """Return the transport to `host`; opens nothing. SpecError: no or an endless way to it."""

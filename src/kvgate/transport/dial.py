@@ -5,26 +5,33 @@ With `ssh` the only module that imports paramiko.
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import io
+import queue
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import paramiko
 
 from kvgate.errors import HostKeyError, HostUnreachableError, LoginError
 from kvgate.spec.inventory import Host
 from kvgate.transport import hostkeys, secret
+from kvgate.transport.packets import BoundedPacketizer
 
 KEEP_ALIVE_S = 15
+_MARGIN_S = 1.0
 SILENCE_MS = 45_000
 """How long the host's kernel may acknowledge nothing before the link counts as lost."""
 
 Tunnel = Callable[[str, int, float], paramiko.Channel]
 """Opens a channel through a jump host: (address, port, timeout in seconds)."""
 
+_Address = tuple[socket.AddressFamily, tuple[Any, ...]]
 _RSA = ("rsa-sha2-512", "rsa-sha2-256", "ssh-rsa")
 _KEY_CLASSES = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
 
@@ -39,29 +46,45 @@ class _Deadline:
     def left(self) -> float:
         return max(0.05, self._until - time.monotonic())
 
+    def over(self) -> bool:
+        return time.monotonic() >= self._until
+
 
 def dial(host: Host, tunnel: Tunnel | None) -> paramiko.Transport:
     """Return a connection to `host` that is checked and logged in, `tunnel`led where given.
 
-    1. connect  2. shake hands  3. check the host's key  4. log in. `Host.connect_timeout` covers
-    all four. Raises HostUnreachableError, HostKeyError or LoginError.
+    1. look up and connect  2. shake hands  3. check the host's key  4. log in.
+    `Host.connect_timeout` covers all four. Raises HostUnreachableError, HostKeyError, LoginError.
     """
     deadline = _Deadline(host.connect_timeout.to("s"))
     stream = _connect(host, tunnel, deadline)  # 1
     try:
-        link = paramiko.Transport(stream)
+        link = paramiko.Transport(stream, packetizer_class=BoundedPacketizer)
     except (paramiko.SSHException, OSError) as err:
         stream.close()
         raise HostUnreachableError(host.name, f"{_where(host)}: {err}") from err
     try:
-        _shake_hands(host, link, deadline)  # 2
-        _check_key(host, link.get_remote_server_key())  # 3
-        _log_in(host, link, deadline)  # 4
+        with _ended_at(link, deadline):
+            _shake_hands(host, link, deadline)  # 2
+            _check_key(host, link.get_remote_server_key())  # 3
+            _log_in(host, link, deadline)  # 4
     except BaseException:
         link.close()
         raise
     link.set_keepalive(KEEP_ALIVE_S)
     return link
+
+
+@contextlib.contextmanager
+def _ended_at(link: paramiko.Transport, deadline: _Deadline) -> Iterator[None]:
+    """Close `link` if the block outlasts the deadline: paramiko itself waits by the wall clock."""
+    timer = threading.Timer(deadline.left() + _MARGIN_S, link.close)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _where(host: Host) -> str:
@@ -74,7 +97,7 @@ def _connect(
     if tunnel is not None:
         return tunnel(host.address or "", host.port, deadline.left())
     try:
-        stream = socket.create_connection((host.address, host.port), timeout=deadline.left())
+        stream = _connect_any(_look_up(host, deadline), deadline)
     except OSError as err:
         cause = (
             f"no answer within {deadline.seconds:g} s"
@@ -92,20 +115,70 @@ def _connect(
     return stream
 
 
+def _look_up(host: Host, deadline: _Deadline) -> list[_Address]:
+    """Return the addresses of `host`; a resolver that does not answer costs no more than the rest.
+
+    getaddrinfo knows no time limit: it has a thread of its own, which is left behind then.
+    """
+    found: queue.SimpleQueue[list[_Address] | OSError] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            told = socket.getaddrinfo(host.address, host.port, type=socket.SOCK_STREAM)
+            found.put([(family, address) for family, _, _, _, address in told])
+        except OSError as err:
+            found.put(err)
+        except UnicodeError as err:
+            found.put(OSError(f"'{host.address}' is no name of a host: {err}"))
+
+    threading.Thread(target=ask, name=f"look up {host.address}", daemon=True).start()
+    try:
+        answer = found.get(timeout=deadline.left())
+    except queue.Empty:
+        raise HostUnreachableError(
+            host.name,
+            f"{_where(host)}: the name was not resolved within {deadline.seconds:g} s",
+            hint="see /etc/resolv.conf on this machine, or give the address as numbers",
+        ) from None
+    if isinstance(answer, OSError):
+        raise answer
+    return answer
+
+
+def _connect_any(addresses: list[_Address], deadline: _Deadline) -> socket.socket:
+    """Return a connection to the first address that answers, each given its share of the time."""
+    failure: OSError = OSError("the name has no address")
+    for number, (family, address) in enumerate(addresses):
+        stream = socket.socket(family, socket.SOCK_STREAM)
+        stream.settimeout(deadline.left() / (len(addresses) - number))
+        try:
+            stream.connect(address)
+        except OSError as err:
+            stream.close()
+            failure = err
+        else:
+            return stream
+    raise failure
+
+
 def _shake_hands(host: Host, link: paramiko.Transport, deadline: _Deadline) -> None:
-    """Agree on keys, with the host-key types that we know of this host offered first."""
+    """Agree on keys, with the host-key types that we know of this host offered first.
+
+    Whatever its thread came to raise over what the host sent, paramiko raises here.
+    """
     options = link.get_security_options()
     first = [kind for key in _known(host) if not key.revoked for kind in _algorithms(key.keytype)]
     options.key_types = sorted(options.key_types, key=lambda kind: kind not in first)
     link.banner_timeout = link.handshake_timeout = link.auth_timeout = deadline.left()
     try:
         link.start_client(timeout=deadline.left())
-    except (paramiko.SSHException, EOFError, OSError) as err:
-        raise HostUnreachableError(
-            host.name,
-            f"{_where(host)}: no SSH handshake: {str(err) or type(err).__name__}",
-            hint="see that this port is an sshd's, and its log",
-        ) from err
+    except Exception as err:
+        if not deadline.over():
+            raise HostUnreachableError(
+                host.name,
+                f"{_where(host)}: no SSH handshake: {(str(err) or type(err).__name__)[:300]}",
+                hint="see that this port is an sshd's, and its log",
+            ) from err
     if not link.initial_kex_done:  # start_client returns silently when its time is over
         raise HostUnreachableError(
             host.name,
@@ -169,11 +242,17 @@ def _log_in(host: Host, link: paramiko.Transport, deadline: _Deadline) -> None:
         try:
             more = link.auth_publickey(user, key)
         except paramiko.AuthenticationException as err:
+            if deadline.over():
+                raise HostUnreachableError(
+                    host.name,
+                    f"{_where(host)}: no answer to the login within {deadline.seconds:g} s",
+                    hint="see sshd's log there: what it asks (PAM, LDAP, DNS) may be hanging",
+                ) from err
+            if not link.is_active() and "EOF" in str(err):
+                raise _lost_in_login(host, err) from err
             offered.append(f"{name} ({err})")
-        except (paramiko.SSHException, EOFError, OSError) as err:
-            raise HostUnreachableError(
-                host.name, f"{_where(host)}: the link was lost in the login: {err}"
-            ) from err
+        except Exception as err:
+            raise _lost_in_login(host, err) from err
         else:
             if not more:
                 return
@@ -186,6 +265,11 @@ def _log_in(host: Host, link: paramiko.Transport, deadline: _Deadline) -> None:
         hint=f"see that the key stands in ~{user}/.ssh/authorized_keys there, or correct 'user' "
         "or 'key' in the inventory",
     )
+
+
+def _lost_in_login(host: Host, err: Exception) -> HostUnreachableError:
+    why = (str(err) or type(err).__name__)[:300]
+    return HostUnreachableError(host.name, f"{_where(host)}: the link was lost in the login: {why}")
 
 
 def _keys(host: Host) -> Iterator[tuple[str, paramiko.PKey]]:

@@ -14,6 +14,7 @@ from kvgate.errors import CommandError
 from kvgate.transport import leash
 from kvgate.transport.base import OUTPUT_CAP_BYTES, CommandResult
 from kvgate.transport.pump import GIVE_UP_S, STATUS_S, Line, Pump
+from kvgate.untrusted import mask, mask_bytes
 
 FILE_TIMEOUT_S = 60.0
 """How long moving a small file may take."""
@@ -233,18 +234,22 @@ class Leashed(abc.ABC):
 def _result(host: str, argv: tuple[str, ...], start: _Start, pump: Pump) -> CommandResult:
     status = None if pump.timed_out else pump.status
     signal = status - 128 if status is not None and 128 < status <= 128 + 64 else None
+    stdout, in_stdout = mask_bytes(pump.stdout.take(), cut=bool(pump.stdout.dropped))
+    stderr, in_stderr = mask_bytes(pump.stderr.take(), cut=bool(pump.stderr.dropped))
+    words = tuple(mask(word) for word in argv)
     return CommandResult(
         host=host,
-        argv=argv,
+        argv=words,
         exit_status=None if signal else status,
-        stdout=bytes(pump.stdout.data),
-        stderr=bytes(pump.stderr.data),
+        stdout=stdout,
+        stderr=stderr,
         started_at=start.utc,
         elapsed_s=start.elapsed_s(),
         timed_out=pump.timed_out,
         stdout_dropped=pump.stdout.dropped,
         stderr_dropped=pump.stderr.dropped,
         signal=signal,
+        masked=in_stdout + in_stderr + sum(a != b for a, b in zip(words, argv, strict=True)),
     )
 
 

@@ -7,6 +7,7 @@ over the cap is read, counted and dropped).
 from __future__ import annotations
 
 import dataclasses
+import io
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -68,14 +69,20 @@ class Kept:
     """Output up to a cap, and how many bytes came beyond it."""
 
     cap_bytes: int
-    data: bytearray = dataclasses.field(default_factory=bytearray)
     dropped: int = 0
+    _held: io.BytesIO = dataclasses.field(default_factory=io.BytesIO)
 
     def add(self, piece: bytes) -> None:
         """Keep what fits of `piece` and count the rest."""
-        room = max(0, self.cap_bytes - len(self.data))
-        self.data += piece[:room]
+        room = max(0, self.cap_bytes - self._held.tell())
+        self._held.write(piece[:room])
         self.dropped += max(0, len(piece) - room)
+
+    def take(self) -> bytes:
+        """Return what was kept, and hold it no longer: it can be large, and is not copied."""
+        data = self._held.getvalue()
+        self._held = io.BytesIO()
+        return data
 
 
 class Pump:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from kvgate.errors import LoginError
-from kvgate.spec.inventory import Secret
+from kvgate.spec.inventory import Host, Secret
+from kvgate.untrusted import keep_secret
 
 
 def place(secret: Secret) -> str:
@@ -15,13 +18,34 @@ def place(secret: Secret) -> str:
 
 
 def resolve(host: str, what: str, secret: Secret) -> str:
-    """Return the secret; raises LoginError that says where it was looked for, never what it is."""
+    """Return the secret, masked from now on wherever it turns up.
+
+    Raises LoginError that says where it was looked for, never what it is.
+    """
+    value = _read(host, what, secret)
+    keep_secret(value)
+    return value
+
+
+def learn(hosts: Iterable[Host]) -> None:
+    """Have every secret of `hosts` masked that can be read now, before any host is asked.
+
+    What can't be read is in no memory of ours either; the login that needs it says so.
+    """
+    for host in hosts:
+        for what, secret in (("key", host.key), ("key_passphrase", host.key_passphrase)):
+            if secret is not None:
+                with contextlib.suppress(LoginError):
+                    resolve(host.name, what, secret)
+
+
+def _read(host: str, what: str, secret: Secret) -> str:
     if secret.env is not None:
         value = os.environ.get(secret.env)
         if not value:
             raise LoginError(
                 host,
-                f"{what}: environment variable {secret.env} is not set",
+                f"{what} can't be read: environment variable {secret.env} is not set",
                 hint=f"export {secret.env}, or name another place in the inventory",
             )
         return value
@@ -31,5 +55,5 @@ def resolve(host: str, what: str, secret: Secret) -> str:
     except (OSError, ValueError) as err:
         reason = err.strerror if isinstance(err, OSError) else "is not text"
         raise LoginError(
-            host, f"{what}: {path}: {reason}", hint=f"correct {what} in the inventory"
+            host, f"{what} can't be read: {path}: {reason}", hint=f"correct {what} in the inventory"
         ) from err

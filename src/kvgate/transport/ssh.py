@@ -7,7 +7,8 @@ import logging
 import select
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import paramiko
 
@@ -20,6 +21,9 @@ from kvgate.transport.places import Places
 from kvgate.transport.pump import PIECE_BYTES, Line
 
 _PIECES = 16
+_MOMENT_S = 0.2
+_T = TypeVar("_T")
+_BY_HOP = "not reached, because of jump host"
 _REQUEST_S = 30.0
 """How long a host may take to open a channel or to take a command."""
 
@@ -29,8 +33,10 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())  # what matters 
 class SshTransport(Leashed):
     """A Transport by SSH, through the connection of `via` where there is a jump host.
 
-    A lost link raises HostUnreachableError for what ran on it; nothing is run again, and the next
-    call opens a new connection.
+    A lost link raises HostUnreachableError for what ran on it, and the next call opens a new
+    connection. Only what provably did not begin is asked for again, and once: a session or a way
+    through that could not be opened because the link was lost already. A command whose request
+    was sent is never sent again, as nobody knows what it has done.
     """
 
     def __init__(self, host: Host, via: SshTransport | None = None) -> None:
@@ -49,15 +55,19 @@ class SshTransport(Leashed):
 
     def tunnel(self, address: str, port: int, timeout_s: float) -> paramiko.Channel:
         """Return a channel through this host to `address`:`port`, for the next hop's connection."""
-        link, _ = self._connection()
+        until = time.monotonic() + timeout_s
+        return self._on_live_link(lambda link, _: self._way_to(link, address, port, until))
+
+    def _way_to(
+        self, link: paramiko.Transport, address: str, port: int, until: float
+    ) -> paramiko.Channel:
+        ends = (address, port), ("127.0.0.1", 0)
         try:
-            return link.open_channel(
-                "direct-tcpip", (address, port), ("127.0.0.1", 0), timeout=timeout_s
-            )
-        except (paramiko.SSHException, EOFError, OSError) as err:
+            return link.open_channel("direct-tcpip", *ends, timeout=_left(until))
+        except Exception as err:
             raise HostUnreachableError(
                 self.name,
-                f"as jump host: no way to {address} port {port}: {err}",
+                f"no way from there to {address} port {port}: {_reason(err)}",
                 hint="see that the jump host reaches it and allows TCP forwarding",
             ) from err
 
@@ -79,7 +89,7 @@ class SshTransport(Leashed):
                 raise self._failure
             self._failure = None
             try:
-                link = dial(self._host, self._via.tunnel if self._via else None)
+                link = self._dialled()
             except TransportError as err:
                 self._failure = err
                 raise
@@ -88,26 +98,59 @@ class SshTransport(Leashed):
             self._opened = link, Places(self.name)
             return self._opened
 
+    def _dialled(self) -> paramiko.Transport:
+        """Dial, each hop with its own deadline; an error names the hop where it failed."""
+        if self._via is None:
+            return dial(self._host, None)
+        try:
+            self._via.open()
+        except TransportError as err:
+            raise _on_the_way(self.name, err) from err
+        try:
+            return dial(self._host, self._via.tunnel)
+        except TransportError as err:
+            if err.host == self.name:
+                raise
+            raise _on_the_way(self.name, err) from err
+
     def _line(self, words: list[str], timeout_s: float) -> Line:
-        link, places = self._connection()
-        until = time.monotonic() + min(timeout_s, _REQUEST_S)
-        channel = self._session(link, places, until)
+        seconds = min(timeout_s, _REQUEST_S)
+        link, places, channel = self._on_live_link(
+            lambda link, places: (link, places, self._session(link, places, seconds))
+        )
+        until = time.monotonic() + seconds
         try:
             with _closed_at(channel, until):
                 channel.exec_command(leash.line(words))
             return _ChannelLine(self.name, link, channel, places)
-        except (paramiko.SSHException, EOFError, OSError) as err:
+        except Exception as err:
             channel.close()
             places.give()
-            raise self._refusal(link, f"took no command: {err}") from err
+            if link.is_active() and time.monotonic() >= until:
+                raise self._hangs(f"took no command within {seconds:g} s") from err
+            raise self._refusal(link, f"the host takes no command: {_reason(err)}") from err
 
-    def _session(self, link: paramiko.Transport, places: Places, until: float) -> paramiko.Channel:
+    def _on_live_link(self, use: Callable[[paramiko.Transport, Places], _T]) -> _T:
+        """Return what `use` opens: on another connection where ours turns out to be lost."""
+        link, places = self._connection()
+        try:
+            return use(link, places)
+        except HostUnreachableError:
+            link.join(_MOMENT_S)
+            if link.is_active():
+                raise
+        return use(*self._connection())
+
+    def _session(
+        self, link: paramiko.Transport, places: Places, seconds: float
+    ) -> paramiko.Channel:
         """Open a session, waiting for a free place where the host allows no more (MaxSessions)."""
+        until = time.monotonic() + seconds
         while True:
             places.take(until)
             try:
                 with self._asking:
-                    channel = link.open_session(timeout=max(0.1, until - time.monotonic()))
+                    channel = link.open_session(timeout=_left(until))
                     places.opened()
                     return channel
             except paramiko.ChannelException as err:
@@ -118,14 +161,40 @@ class SshTransport(Leashed):
                     f"the host opens no session: {err.text}",
                     hint="see MaxSessions and the login shell of this user on the host",
                 ) from err
-            except (paramiko.SSHException, EOFError, OSError) as err:
+            except Exception as err:
                 places.give(opened=False)
-                raise self._refusal(link, f"opened no channel: {err}") from err
+                if link.is_active() and time.monotonic() >= until:
+                    raise self._hangs(f"opened no session within {seconds:g} s") from err
+                raise self._refusal(link, f"the host opens no session: {_reason(err)}") from err
 
     def _refusal(self, link: paramiko.Transport, message: str) -> TransportError:
+        link.join(_MOMENT_S)  # channels are closed before a connection that is lost says so
         if not link.is_active():
             return HostUnreachableError(self.name, f"the link was lost: {message}")
-        return CommandError(self.name, message)
+        return CommandError(self.name, message, hint="see this user's login shell, and sshd's log")
+
+    def _hangs(self, message: str) -> HostUnreachableError:
+        return HostUnreachableError(
+            self.name,
+            f"the host is connected and {message}",
+            hint="sshd or the kernel hangs there: look at its console, load and disks",
+        )
+
+
+def _left(until: float) -> float:
+    return max(0.1, until - time.monotonic())
+
+
+def _reason(err: Exception) -> str:
+    return (str(err) or type(err).__name__)[:300]
+
+
+def _on_the_way(name: str, err: TransportError) -> TransportError:
+    """Return the error of a hop as that of the host behind it, which names the hop once."""
+    told = err.message.removeprefix(f"{err.host}: ")
+    if not told.startswith(_BY_HOP):
+        told = f"{_BY_HOP} {err.message}"
+    return type(err)(name, told, hint=err.hint)
 
 
 @contextlib.contextmanager
@@ -194,7 +263,7 @@ class _ChannelLine:
         self._channel.status_event.wait(timeout_s)
         if self._channel.exit_status >= 0:
             return self._channel.exit_status
-        self._link.join(0.2)  # channels are closed before a connection that is lost says so
+        self._link.join(_MOMENT_S)  # channels are closed before a connection that is lost says so
         if not self._link.is_active():
             raise HostUnreachableError(
                 self._host,

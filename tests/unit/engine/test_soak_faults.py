@@ -14,11 +14,17 @@ from kvgate.engine.soak_faults import Scheduled, scheduled, suffer
 from kvgate.errors import HarnessError, RepairError
 from kvgate.faults.base import Fault, Injection, OnEvent
 from kvgate.model.quantity import Quantity
+from kvgate.model.record import Evidence
 from kvgate.spec.workload import SoakFault
 from kvgate.witness import Witness
 
-WITNESS = Witness(host=None, transport=None, keep=lambda piece: f"ref of {piece}")  # type: ignore[arg-type]
+WITNESS = Witness(host=None, transport=None, store=lambda piece: f"ref of {piece.command[0]}")  # type: ignore[arg-type]
 ENGINE: Any = object()
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+A_KILL = Evidence(
+    host="ini1", command=("a kill",), exit_status=0, stdout=b"", stderr=b"",
+    started_at=NOW, ended_at=NOW,
+)  # fmt: skip
 
 
 def fault(at: str, name: str = "engine_killed") -> SoakFault:
@@ -44,7 +50,7 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Plant:
             witness: Any, target: Any, back_within_s: float, on_event: OnEvent | None
         ) -> Iterator[Injection]:
             assert (target.engine, back_within_s) == (ENGINE, 30.0)
-            witness.keep("a kill")
+            witness.keep(A_KILL)
             injection = Injection(fault="engine_killed", host="ini1", on_event=on_event)
             injection.mark("begun")
             act(injection)

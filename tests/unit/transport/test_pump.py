@@ -59,7 +59,7 @@ def test_a_host_that_ends_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -
     line = Script((b"x", b""), ends=False)
     carried = Pump(line, timeout_s=0.1, cap_bytes=100)
     carried.run()
-    assert (carried.timed_out, carried.status, bytes(carried.stdout.data)) == (True, None, b"x")
+    assert (carried.timed_out, carried.status, carried.stdout.take()) == (True, None, b"x")
     assert line.hung_up
     assert line.closed
 
@@ -76,7 +76,7 @@ def test_the_pid_is_cut_out_wherever_the_pieces_break(split: int) -> None:
     )
     carried.run()
     assert pids == [4711]
-    assert bytes(carried.stderr.data) == b"motd\nkvgate-leash pid 1\n"
+    assert carried.stderr.take() == b"motd\nkvgate-leash pid 1\n"
 
 
 def test_without_a_pid_stderr_stays_whole() -> None:
@@ -85,7 +85,7 @@ def test_without_a_pid_stderr_stays_whole() -> None:
         Script((b"", b"sh: no"), (b"", b" way\n")), timeout_s=5, cap_bytes=100, on_pid=pids.append
     )
     carried.run()
-    assert (pids, bytes(carried.stderr.data)) == ([], b"sh: no way\n")
+    assert (pids, carried.stderr.take()) == ([], b"sh: no way\n")
 
 
 def test_stdin_is_handed_over_in_pieces_and_dropped_when_nobody_reads() -> None:
@@ -102,7 +102,7 @@ def test_kept_counts_what_it_drops() -> None:
     kept = Kept(5)
     for piece in (b"abc", b"defg", b"hi"):
         kept.add(piece)
-    assert (bytes(kept.data), kept.dropped) == (b"abcde", 4)
+    assert (kept.take(), kept.dropped) == (b"abcde", 4)
 
 
 def test_places_learn_the_limit_from_refusals() -> None:
