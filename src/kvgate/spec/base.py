@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import pydantic
 
 from kvgate.errors import UnitError
-from kvgate.model.quantity import Quantity
+from kvgate.model.quantity import UNITS, Quantity
 
 
 class Strict(pydantic.BaseModel):
@@ -42,12 +42,29 @@ def _of(dimension: str) -> Any:
     return pydantic.AfterValidator(check)
 
 
-AnyQuantity = Annotated[Quantity, pydantic.BeforeValidator(_quantity)]
-Duration = Annotated[AnyQuantity, _of("time")]
-Size = Annotated[AnyQuantity, _of("bytes")]
-BitRate = Annotated[AnyQuantity, _of("bit/s")]
-Ratio = Annotated[AnyQuantity, _of("ratio")]
-LinkSpeed = Annotated[AnyQuantity, _of("GT/s")]
+def _like(dimension: str = "") -> pydantic.WithJsonSchema:
+    """Return how a quantity (of one dimension, else of any) is described in a JSON schema."""
+    units = "|".join(u for u, (of, _) in UNITS.items() if u and dimension in ("", of))
+    number = r"^\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?"
+    text = {"type": "string", "pattern": rf"{number}\s+({units})\s*$"}
+    if dimension:
+        return pydantic.WithJsonSchema(text)
+    count = {"type": "string", "pattern": rf"{number}\s*$"}
+    return pydantic.WithJsonSchema({"anyOf": [{"type": "integer"}, count, text]})
+
+
+def exactly_one_of(*keys: str) -> pydantic.ConfigDict:
+    """Return a model's config that makes its JSON schema ask for exactly one of `keys`."""
+    forms: list[Any] = [{"required": [key]} for key in keys]
+    return pydantic.ConfigDict(json_schema_extra={"oneOf": forms})
+
+
+AnyQuantity = Annotated[Quantity, pydantic.BeforeValidator(_quantity), _like()]
+Duration = Annotated[AnyQuantity, _of("time"), _like("time")]
+Size = Annotated[AnyQuantity, _of("bytes"), _like("bytes")]
+BitRate = Annotated[AnyQuantity, _of("bit/s"), _like("bit/s")]
+Ratio = Annotated[AnyQuantity, _of("ratio"), _like("ratio")]
+LinkSpeed = Annotated[AnyQuantity, _of("GT/s"), _like("GT/s")]
 
 Slug = Annotated[str, pydantic.StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 """A name people choose: small letters, digits, '.', '_' and '-'; safe in a file name."""

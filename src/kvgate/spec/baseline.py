@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pydantic
 
-from kvgate.spec.base import Slug, Strict, Text
+from kvgate.spec.base import Slug, Strict, Text, exactly_one_of
 from kvgate.spec.gate import Scalar
 
 
 class Setting(Strict):
     """What one measured text must be: exactly, one of, or at least (compared as versions)."""
+
+    model_config = exactly_one_of("equals", "one_of", "version_at_least")
 
     equals: Scalar | None = None
     one_of: list[Text] | None = None

@@ -8,7 +8,16 @@ import pydantic
 
 from kvgate.errors import UnitError
 from kvgate.model.quantity import Quantity
-from kvgate.spec.base import AnyQuantity, CriterionId, GateId, Ratio, Slug, Strict, Text
+from kvgate.spec.base import (
+    AnyQuantity,
+    CriterionId,
+    GateId,
+    Ratio,
+    Slug,
+    Strict,
+    Text,
+    exactly_one_of,
+)
 
 
 def _as_scalar(value: Any) -> Any:
@@ -28,13 +37,19 @@ def _as_scalar(value: Any) -> Any:
     raise ValueError(f"{value!r} is neither a text, a whole number, a quantity nor true/false")
 
 
-Scalar = Annotated[Quantity | str | bool, pydantic.BeforeValidator(_as_scalar)]
+Scalar = Annotated[
+    Quantity | str | bool,
+    pydantic.BeforeValidator(_as_scalar),
+    pydantic.WithJsonSchema({"type": ["boolean", "integer", "string"]}),
+]
 
 LIMIT_KINDS = ("at_least", "at_most", "within", "equals", "one_of", "matches_inventory")
 
 
 class Limit(Strict):
     """The bound inside a criterion: exactly one of its six forms; bounds are inclusive."""
+
+    model_config = exactly_one_of(*LIMIT_KINDS)
 
     at_least: AnyQuantity | None = None
     at_most: AnyQuantity | None = None

@@ -12,7 +12,16 @@ from typing import Annotated, Literal
 import pydantic
 
 from kvgate.model.quantity import Quantity
-from kvgate.spec.base import BitRate, Duration, LinkSpeed, Size, Slug, Strict, Text
+from kvgate.spec.base import (
+    BitRate,
+    Duration,
+    LinkSpeed,
+    Size,
+    Slug,
+    Strict,
+    Text,
+    exactly_one_of,
+)
 
 
 class Role(enum.StrEnum):
@@ -24,6 +33,8 @@ class Role(enum.StrEnum):
 
 class Secret(Strict):
     """A secret by reference: exactly one of an environment variable or a file."""
+
+    model_config = exactly_one_of("env", "file")
 
     env: Text | None = None
     file: Text | None = None

@@ -13,7 +13,7 @@ from kvgate.model.finding import Finding, GateResult, HostFinding, RunResult, Sc
 from kvgate.model.verdict import Disposition, Verdict
 from kvgate.store import disk, sums
 from kvgate.store.canonical import laid_out, parse, sha256
-from kvgate.store.layout import is_sums_name, listing, read_bytes, shown
+from kvgate.store.layout import is_sums_name, listing, read_bytes, shown, unknown_format
 
 FORMAT = "kvgate-findings/1"
 FINDINGS = "findings.json"
@@ -88,7 +88,7 @@ def read_findings(path: Path) -> RunResult:
             return _run(stored)
     except (ValueError, KeyError, TypeError, AttributeError) as err:
         raise DamagedRunError(f"{file}: is no findings file: {err!r}") from err
-    raise StoreError(f"{file}: is of format {shown(str(version))}; this kvgate reads {FORMAT}")
+    raise unknown_format(str(file), version, FORMAT)
 
 
 def _run(stored: dict[str, Any]) -> RunResult:

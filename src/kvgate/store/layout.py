@@ -27,6 +27,26 @@ _LONGEST_NAME_BYTES = 255
 _DEEPEST = 32
 
 
+def unknown_format(what: str, found: object, known: str) -> StoreError:
+    """Return the error for something of a format that this kvgate does not read.
+
+    `known` is the one it reads, ``kvgate-run/1``; a higher number is that of a newer kvgate.
+    """
+    text = str(found)
+    name, _, number = text.partition("/")
+    ours, _, newest = known.partition("/")
+    if name == ours and number.isdecimal() and number.isascii() and int(number) > int(newest):
+        return StoreError(
+            f"{what}: is of format {shown(text)}, which is newer than {known}, the newest that "
+            "this kvgate reads",
+            hint="use the kvgate that wrote it (its manifest names the version), or a later one",
+        )
+    return StoreError(
+        f"{what}: is of format {shown(text)}; this kvgate reads {known}",
+        hint="use the kvgate that wrote it, or one that says it reads this format",
+    )
+
+
 def safe_name(name: str) -> str:
     """Return `name` if it is a relative path that can't lead out of a folder or trick a reader.
 

@@ -4,12 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from kvgate.errors import DamagedRunError, StoreError
 from kvgate.store import disk
 from kvgate.store.canonical import laid_out, parse, sha256
-from kvgate.store.layout import FORMAT, INPUTS, MANIFEST, read_bytes, safe_name, shown
+from kvgate.store.layout import (
+    FORMAT,
+    INPUTS,
+    MANIFEST,
+    read_bytes,
+    safe_name,
+    shown,
+    unknown_format,
+)
+
+
+class Who(TypedDict):
+    """Who made the run, where the controller ran."""
+
+    user: str
+    host: str
+
+
+class Git(TypedDict, total=False):
+    """The commit of the workspace; empty where it is in no repository."""
+
+    head: str
+    dirty: bool
+
+
+class Manifest(TypedDict):
+    """What ``manifest.json`` holds: what was going to be done. Later kvgates may add keys."""
+
+    format: str
+    run: str
+    created: str  # RFC 3339, UTC
+    who: Who
+    kvgate: str
+    python: str
+    platform: str
+    git: Git
+    command: list[str]
+    plan: str
+    title: str
+    profile: str
+    seed: int
+    inventory: str
+    inventory_file: str
+    plan_file: str
+    gates: list[str]
+    criteria_digest: str
+    inputs: dict[str, str]  # name in inputs/ → SHA-256
+    recorded: NotRequired[bool]  # some hosts were recordings: it can't be accepted
+    timing: NotRequired[bool]
 
 
 def write(run: Path, manifest: Mapping[str, object], inputs: Mapping[str, bytes]) -> str:
@@ -40,10 +88,7 @@ def read(run: Path) -> tuple[dict[str, Any], str]:
     except (ValueError, KeyError, TypeError) as err:
         raise DamagedRunError(f"{run / MANIFEST}: is not a manifest: {err!r}") from err
     if version != FORMAT:
-        raise StoreError(
-            f"{run}: is of format {shown(str(version))}; this kvgate reads {FORMAT}",
-            hint="use the kvgate that wrote it, or one that says it reads this format",
-        )
+        raise unknown_format(str(run), version, FORMAT)
     if not isinstance(inputs, dict):
         raise DamagedRunError(f"{run / MANIFEST}: 'inputs' is no table of digests")
     return manifest, sha256(data)
