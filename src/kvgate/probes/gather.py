@@ -8,7 +8,7 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 
-from kvgate.errors import ParseError
+from kvgate.errors import HostUnreachableError, ParseError
 from kvgate.probes import gather_script
 from kvgate.probes.base import PLAIN, Command, Probe
 from kvgate.spec.inventory import Host
@@ -52,8 +52,9 @@ def commands_of(probes: Iterable[Probe], host: Host) -> tuple[Command, ...]:
 def gather(transport: Transport, commands: Sequence[Command]) -> Gathering:
     """Ask all `commands` in one channel and return their answers.
 
-    A host that breaks off in between has answered what came whole. Raises TransportError where it
-    can't be asked at all, CommandError where the script could not run, ParseError where what came
+    A host that breaks off in between has answered what came whole; one that says a secret answers
+    nothing here, so that each answer is masked by itself. Raises TransportError where it can't be
+    asked at all, CommandError where the script could not run, ParseError where what came
     is not its answer.
     """
     if not commands:
@@ -65,9 +66,14 @@ def gather(transport: Transport, commands: Sequence[Command]) -> Gathering:
         stdin=gather_script.script(commands, token, stop_s=STOP_S),
         timeout_s=STOP_S + longest + 10,
         env=PLAIN,
-        cap_bytes=OUTPUT_CAP_BYTES * 4,
+        cap_bytes=OUTPUT_CAP_BYTES,
     )
-    if f"{token} begin".encode() not in result.stdout[:65536]:
+    if result.masked:  # the lengths it tells are not those of what is here any more
+        return Gathering({}, whole=False)
+    begun = f"{token} begin".encode() in result.stdout[:65536]
+    if not begun and result.timed_out:
+        raise HostUnreachableError(result.host, f"the host hangs: {result.describe()}"[:600])
+    if not begun:
         raise ParseError(f"{result.host}: the fact script told nothing: {result.describe()}")
     return split(result, commands, token)
 

@@ -20,6 +20,8 @@ def _commands(host: Host) -> tuple[Command, ...]:
 
 def _machine_id(witness: Witness) -> tuple[str | None, Testimony]:
     asked = witness.ask(_MACHINE_ID, timeout_s=SHORT_S)
+    if asked.result.exit_status is None:
+        asked.result.expect_ok()  # without an end it does not say that there is none
     found = system.machine_id(asked.stdout) if asked.result.ok else None
     return found, asked
 

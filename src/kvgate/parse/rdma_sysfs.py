@@ -1,0 +1,128 @@
+"""RDMA devices from sysfs: firmware, state, GIDs with their kind and port, counters."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+
+from kvgate.parse import sysfs
+from kvgate.parse.text import refuse, shown, whole
+
+WHAT = "/sys/class/infiniband"
+_GID = re.compile(r"ports/([0-9]{1,3})/(gids|gid_attrs/types|gid_attrs/ndevs)/([0-9]{1,4})")
+_COUNTER = re.compile(r"ports/([0-9]{1,3})/(?:hw_counters|counters)/([A-Za-z0-9_]{1,64})")
+_ADDRESS = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4}){7}")
+_EMPTY = frozenset("0:")
+
+LOSS = frozenset(
+    {
+        # mlx5 (NVIDIA's list of RDMA counters), bnxt_re, ionic: loss, retry, or damaged packets
+        "out_of_sequence",
+        "packet_seq_err",
+        "local_ack_timeout_err",
+        "rnr_nak_retry_err",
+        "out_of_buffer",
+        "implied_nak_seq_err",
+        "roce_adp_retrans_to",
+        "rx_icrc_encapsulated",
+        "oos_drop_count",
+        "seq_err_naks_rcvd",
+        "to_retransmits",
+        "max_retry_exceeded",
+        "rx_roce_discards",
+        "rx_roce_errors",
+        "resp_rx_outouf_seq",
+        "req_rx_pkt_seq_err",
+        "tx_rdma_ack_timeout",
+        "req_tx_retry_excd_err",
+        "rx_rdma_mtu_discard_pkts",
+    }
+)
+"""Counters of loss and retry, by the names their drivers have (``outouf`` is ionic's spelling)."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RdmaPort:
+    """A port of an RDMA device. ``roce_v2``: network port → GIDs of kind RoCE v2 on it."""
+
+    device: str
+    port: int
+    state: str | None  # ACTIVE
+    physical_state: str | None  # LinkUp
+    roce_v2: Mapping[str, tuple[str, ...]]
+    counters: Mapping[str, int]
+
+    @property
+    def losses(self) -> int | None:
+        """Return the sum of the counters of loss that it has; None where it has none of them."""
+        known = [count for name, count in self.counters.items() if name in LOSS]
+        return sum(known) if known else None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RdmaDevice:
+    """An RDMA device; ``netdevs`` are the network ports that its GIDs belong to."""
+
+    name: str
+    firmware: str | None
+    ports: tuple[RdmaPort, ...]
+
+    @property
+    def netdevs(self) -> frozenset[str]:
+        """Return the network ports of its RoCE v2 GIDs."""
+        return frozenset(netdev for port in self.ports for netdev in port.roce_v2)
+
+
+def devices(answer: bytes) -> tuple[RdmaDevice, ...]:
+    """Parse attributes below /sys/class/infiniband (kernel ABI stable/sysfs-class-infiniband)."""
+    return tuple(_device(name, values) for name, values in sysfs.attributes(answer, WHAT).items())
+
+
+def _device(name: str, values: dict[str, bytes]) -> RdmaDevice:
+    numbers = sorted({int(n.split("/")[1]) for n in values if re.match(r"ports/[0-9]{1,3}/", n)})
+    gids: dict[tuple[int, int], dict[str, str]] = {}
+    counters: dict[int, dict[str, int]] = {}
+    for attribute in values:
+        if match := _GID.fullmatch(attribute):
+            told = sysfs.text(values, attribute, WHAT)
+            if told:
+                key = (int(match[1]), int(match[3]))
+                gids.setdefault(key, {})[match[2].rpartition("/")[2]] = told
+        elif match := _COUNTER.fullmatch(attribute):
+            told = sysfs.text(values, attribute, WHAT) or ""
+            counters.setdefault(int(match[1]), {})[match[2]] = whole(told, WHAT, attribute)
+    return RdmaDevice(
+        name=name,
+        firmware=sysfs.text(values, "fw_ver", WHAT) or None,
+        ports=tuple(
+            RdmaPort(
+                device=name,
+                port=number,
+                state=_state(values, f"ports/{number}/state"),
+                physical_state=_state(values, f"ports/{number}/phys_state"),
+                roce_v2=_roce(gids, number),
+                counters=counters.get(number, {}),
+            )
+            for number in numbers
+        ),
+    )
+
+
+def _state(values: dict[str, bytes], name: str) -> str | None:
+    """Return the word of ``4: ACTIVE``."""
+    told = sysfs.text(values, name, WHAT)
+    return None if told is None else told.rpartition(": ")[2] or None
+
+
+def _roce(gids: dict[tuple[int, int], dict[str, str]], port: int) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for (of, _), told in sorted(gids.items()):
+        gid, netdev = told.get("gids"), told.get("ndevs")
+        if of != port or told.get("types") != "RoCE v2" or gid is None or netdev is None:
+            continue
+        if not _ADDRESS.fullmatch(gid):
+            refuse(WHAT, f"{shown(gid)} is no GID")
+        if set(gid) - _EMPTY:
+            found[netdev] = (*found.get(netdev, ()), gid)
+    return found

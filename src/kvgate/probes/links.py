@@ -1,0 +1,145 @@
+"""Network ports beyond their link: MTU, FEC, error counters, and who is at the other end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kvgate.errors import ParseError
+from kvgate.model.quantity import Quantity
+from kvgate.model.record import Reading
+from kvgate.parse import fec, lldp, sysfs
+from kvgate.parse.text import whole
+from kvgate.probes.base import (
+    PLAIN,
+    SHORT_S,
+    Command,
+    Probe,
+    answer,
+    as_root,
+    asks,
+    class_argv,
+    reading,
+    refusal,
+    untold,
+)
+from kvgate.spec.inventory import Host
+from kvgate.witness import Answer, Witness
+
+COUNTERS = (
+    "rx_errors",
+    "tx_errors",
+    "rx_crc_errors",
+    "rx_dropped",
+)
+SYSFS = class_argv(
+    "/sys/class/net",
+    "*/mtu",
+    "*/carrier_down_count",
+    *(f"*/statistics/{name}" for name in COUNTERS),
+)
+MEASURES = (
+    "nic.mtu",
+    "nic.link_downs",
+    *(f"nic.{name}" for name in COUNTERS),
+)
+
+
+def ask_counters(witness: Witness) -> Answer:
+    """Return MTU, link losses and error counters since boot of every declared port."""
+    asked = witness.ask(SYSFS, timeout_s=SHORT_S, env=PLAIN)
+    ports = sysfs.attributes(asked.stdout, "/sys/class/net")
+    files = ("mtu", "carrier_down_count", *(f"statistics/{name}" for name in COUNTERS))
+    readings = []
+    for item in witness.host.items("nic"):
+        values = ports.get(item)
+        for measure, file in zip(MEASURES, files, strict=True):
+            told = None if values is None else sysfs.text(values, file, item)
+            why = f"there is no port '{item}'" if values is None else f"{item} tells no {file}"
+            unit = "B" if file == "mtu" else ""
+            value = None if told is None else Quantity.of(whole(told, item, file), unit)
+            readings.append(reading(measure, value, why, item=item))
+    return answer(readings, asked)
+
+
+def _fec_argv(name: str) -> tuple[str, ...]:
+    return ("ethtool", "--show-fec", name)
+
+
+def ask_fec(witness: Witness) -> Answer:
+    """Return nic.fec of every declared port: the correction in use, or all of them in a text."""
+    readings: list[Reading] = []
+    testimonies = []
+    for item in witness.host.items("nic"):
+        told = witness.ask(_fec_argv(item), timeout_s=SHORT_S, env=PLAIN)
+        testimonies.append(told)
+        if not told.result.ok:
+            readings += untold(("nic.fec",), refusal(told, "ethtool"), [item])
+            continue
+        try:
+            active = ", ".join(fec.fec(told.stdout).active)
+        except ParseError as err:
+            readings += untold(("nic.fec",), err.message, [item])
+            continue
+        readings.append(reading("nic.fec", active, item=item))
+    return answer(readings, *testimonies)
+
+
+def _neighbours(host: Host) -> tuple[str, ...]:
+    return as_root(host, "lldpcli", "show", "neighbors", "-f", "json")
+
+
+def ask_neighbours(witness: Witness) -> Answer:
+    """Return nic.neighbour of every declared port: ``SWITCH PORT`` as LLDP tells it."""
+    items = witness.host.items("nic")
+    if not items:
+        return Answer((), ())
+    told = witness.ask(_neighbours(witness.host), timeout_s=SHORT_S, env=PLAIN)
+    if not told.result.ok:
+        return answer(untold(("nic.neighbour",), refusal(told, "lldpd"), items), told)
+    heard: dict[str, list[str]] = {}
+    for each in lldp.neighbours(told.stdout):
+        words = filter(None, (each.switch, each.switch_port))
+        heard.setdefault(each.port, []).append(" ".join(words))
+    readings = [
+        reading(
+            "nic.neighbour",
+            ", ".join(filter(None, heard.get(item, ()))) or None,
+            f"{item} has heard no neighbour: no LLDP on the switch, or it is not cabled",
+            item=item,
+        )
+        for item in items
+    ]
+    return answer(readings, told)
+
+
+def _if_declared(
+    of: Callable[[Host], tuple[Command, ...]],
+) -> Callable[[Host], tuple[Command, ...]]:
+    return lambda host: of(host) if host.items("nic") else ()
+
+
+PROBES: tuple[Probe, ...] = (
+    Probe(
+        name="port counters",
+        measures=MEASURES,
+        ask=ask_counters,
+        commands=asks(SYSFS),
+        items="nic",
+    ),
+    Probe(
+        name="port fec",
+        measures=("nic.fec",),
+        ask=ask_fec,
+        commands=lambda host: tuple(Command(argv=_fec_argv(item)) for item in host.items("nic")),
+        tools=("ethtool",),
+        items="nic",
+    ),
+    Probe(
+        name="port neighbours",
+        measures=("nic.neighbour",),
+        ask=ask_neighbours,
+        commands=_if_declared(lambda host: (Command(argv=_neighbours(host)),)),
+        tools=("lldpcli",),
+        items="nic",
+    ),
+)

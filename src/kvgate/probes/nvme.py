@@ -1,0 +1,168 @@
+"""NVMe drives beside SMART: firmware, LBA format, error log, self-test log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kvgate.errors import ParseError
+from kvgate.model.quantity import Quantity
+from kvgate.model.record import Reading
+from kvgate.parse import nvme_errors, nvme_selftest, sysfs
+from kvgate.parse.block import BlockDevice
+from kvgate.probes import drives
+from kvgate.probes.base import (
+    PLAIN,
+    SHORT_S,
+    Command,
+    Probe,
+    answer,
+    as_root,
+    class_argv,
+    reading,
+    refusal,
+    untold,
+)
+from kvgate.spec.inventory import Host
+from kvgate.witness import Answer, Testimony, Witness
+
+IDENTITY = ("nvme.firmware", "nvme.lba_size")
+SYSFS = class_argv("/sys/block", "nvme*/device/firmware_rev", "nvme*/queue/logical_block_size")
+ERRORS = ("nvme.errors_logged",)
+TESTS = ("nvme.self_test_running", "nvme.self_test_last", "nvme.self_test_failures")
+
+
+def ask_identity(witness: Witness) -> Answer:
+    """Return the firmware and the size of a logical block of every declared NVMe drive."""
+    if not witness.host.items("nvme"):
+        return Answer((), ())
+    devices, asked = drives.look(witness)
+    told = witness.ask(SYSFS, timeout_s=SHORT_S, env=PLAIN)
+    found = sysfs.attributes(told.result.stdout, "NVMe in sysfs")
+    readings: list[Reading] = []
+    for item, name in _names(witness, devices):
+        if name is None:
+            readings += untold(IDENTITY, f"no NVMe disk answers to '{item}'", [item])
+            continue
+        values = found.get(name, {})
+        firmware = sysfs.text(values, "device/firmware_rev", name)
+        size = sysfs.text(values, "queue/logical_block_size", name)
+        block = Quantity.of(int(size), "B") if size and size.isascii() and size.isdigit() else None
+        readings += [
+            reading(IDENTITY[0], firmware or None, f"{name} tells no firmware", item=item),
+            reading(IDENTITY[1], block, f"{name} tells no logical block size", item=item),
+        ]
+    return answer(readings, asked, told)
+
+
+def _names(witness: Witness, devices: tuple[BlockDevice, ...]) -> Iterable[tuple[str, str | None]]:
+    """Yield every declared NVMe drive and its block device's name, None where it is absent."""
+    for disk in witness.host.declared.disks:
+        if disk.nvme:
+            names = [each.name for each in drives.matching(disk, devices) if each.nvme]
+            yield disk.id, names[0] if names else None
+
+
+def _log(
+    measures: tuple[str, ...],
+    argv: Callable[[Host, str], tuple[str, ...]],
+    read: Callable[[bytes, str], Iterable[Reading]],
+) -> Callable[[Witness], Answer]:
+    """Return an ask that reads one log of every declared NVMe drive."""
+
+    def ask(witness: Witness) -> Answer:
+        if not witness.host.items("nvme"):
+            return Answer((), ())
+        devices, asked = drives.look(witness)
+        readings: list[Reading] = []
+        testimonies = [asked]
+        for item, name in _names(witness, devices):
+            if name is None:
+                readings += untold(measures, f"no NVMe disk answers to '{item}'", [item])
+                continue
+            told = witness.ask(argv(witness.host, name), timeout_s=SHORT_S, env=PLAIN)
+            testimonies.append(told)
+            readings += _read(told, measures, item, read)
+        return answer(readings, *testimonies)
+
+    return ask
+
+
+def _read(
+    told: Testimony,
+    measures: tuple[str, ...],
+    item: str,
+    read: Callable[[bytes, str], Iterable[Reading]],
+) -> list[Reading]:
+    if not told.result.ok:
+        return untold(measures, refusal(told, "nvme-cli"), [item])
+    try:
+        return list(read(told.stdout, item))
+    except ParseError as err:
+        return untold(measures, err.message, [item])
+
+
+def _error_argv(host: Host, name: str) -> tuple[str, ...]:
+    return as_root(host, "nvme", "error-log", f"/dev/{name}", "-e", "64", "-o", "json")
+
+
+def _test_argv(host: Host, name: str) -> tuple[str, ...]:
+    return as_root(host, "nvme", "self-test-log", f"/dev/{name}", "-o", "json")
+
+
+def _errors(told: bytes, item: str) -> Iterable[Reading]:
+    found = nvme_errors.error_log(told)
+    yield reading(ERRORS[0], Quantity.of(len(found.errors), ""), item=item)
+
+
+def _tests(told: bytes, item: str) -> Iterable[Reading]:
+    found = nvme_selftest.self_test_log(told)
+    last = found.entries[0].text if found.entries else None
+    failed = sum(each.result in (5, 6, 7) for each in found.entries)
+    yield reading(TESTS[0], found.running != 0, item=item)
+    yield reading(TESTS[1], last, "the drive has never tested itself", item=item)
+    yield reading(TESTS[2], Quantity.of(failed, ""), item=item)
+
+
+def _commands(
+    argv: Callable[[Host, str], tuple[str, ...]],
+) -> Callable[[Host], tuple[Command, ...]]:
+    def of(host: Host) -> tuple[Command, ...]:
+        if not host.items("nvme"):
+            return ()
+        each = Command(argv=argv(host, "{}"), each=drives.NAMESPACES)
+        return (Command(argv=drives.SYSFS), each)
+
+    return of
+
+
+def _identity_commands(host: Host) -> tuple[Command, ...]:
+    if not host.items("nvme"):
+        return ()
+    return (Command(argv=drives.SYSFS), Command(argv=SYSFS))
+
+
+PROBES: tuple[Probe, ...] = (
+    Probe(
+        name="nvme identity",
+        measures=IDENTITY,
+        ask=ask_identity,
+        commands=_identity_commands,
+        items="nvme",
+    ),
+    Probe(
+        name="nvme error log",
+        measures=ERRORS,
+        ask=_log(ERRORS, _error_argv, _errors),
+        commands=_commands(_error_argv),
+        tools=("nvme",),
+        items="nvme",
+    ),
+    Probe(
+        name="nvme self-test log",
+        measures=TESTS,
+        ask=_log(TESTS, _test_argv, _tests),
+        commands=_commands(_test_argv),
+        tools=("nvme",),
+        items="nvme",
+    ),
+)
