@@ -7,7 +7,6 @@ import decimal
 from collections.abc import Iterable
 from fractions import Fraction
 
-from kvgate.errors import ParseError
 from kvgate.judge import versions
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Value
@@ -178,8 +177,8 @@ def _version(value: Value, wanted: tuple[Value, ...]) -> Check:
     try:
         if versions.at_least(value, wanted[0]):
             return Check(Verdict.PASS, show(value))
-    except ParseError as err:
-        return Check(Verdict.INCONCLUSIVE, show(value), err.message)
+    except versions.NoOrderError as err:
+        return Check(Verdict.INCONCLUSIVE, show(value), str(err))
     return Check(Verdict.FAIL, show(value), f"declared: version ≥ {wanted[0]}")
 
 

@@ -20,8 +20,6 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from kvgate.errors import ParseError
-
 _PRE_RANK = {
     "dev": 0,
     "alpha": 1,
@@ -44,6 +42,14 @@ _VERSION = re.compile(
 )
 
 
+class NoOrderError(ValueError):
+    """A text is no version that has an order, or two have none between them.
+
+    No KvgateError: what those say depends on which secrets this process knows (they are masked),
+    and a finding must not.
+    """
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Version:
     """A version in comparable parts (see the module's docstring)."""
@@ -55,10 +61,10 @@ class Version:
 
 
 def parse(text: str) -> Version:
-    """Return `text` as a version; raises ParseError where it is none that has an order."""
+    """Return `text` as a version; raises NoOrderError where it is none that has an order."""
     match = _VERSION.fullmatch(text.strip())
     if not match:
-        raise ParseError(f"'{text[:80]}' is not a version that has an order")
+        raise NoOrderError(f"'{text[:80]}' is not a version that has an order")
     word = match["word"] or match["letter"]
     return Version(
         release=_numbers(match["release"]),
@@ -76,11 +82,11 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def at_least(have: str, want: str) -> bool:
-    """Tell whether version `have` is `want` or newer; ParseError where that has no answer."""
+    """Tell whether version `have` is `want` or newer; NoOrderError where that has no answer."""
     mine, asked = parse(have), parse(want)
     left, right = ((each.release, each.pre, each.build) for each in (mine, asked))
     if left != right:
         return left > right
     if asked.rest and asked.rest != mine.rest:
-        raise ParseError(f"'{have[:80]}' and '{want[:80]}' differ only where there is no order")
+        raise NoOrderError(f"'{have[:80]}' and '{want[:80]}' differ only where there is no order")
     return True
