@@ -36,10 +36,12 @@ def _guarded(arguments: object, words: list[str]) -> int:
     except Exception as err:  # noqa: BLE001  the outermost border: nothing escapes unexplained
         import traceback
 
-        traceback.print_exc()
+        from kvgate.untrusted import mask, plain
+
+        told = f"{traceback.format_exc()}kvgate: broke: {type(err).__name__}: {err}"
+        print(mask(plain(told)), file=sys.stderr)
         print(
-            f"kvgate: broke: {type(err).__name__}: {err}\n  hint: this is a fault of kvgate; "
-            "please report it with the lines above",
+            "  hint: this is a fault of kvgate; please report it with the lines above",
             file=sys.stderr,
         )
         return 3

@@ -19,6 +19,7 @@ from kvgate.errors import UsageError
 from kvgate.model.finding import RunResult
 from kvgate.report.write import write_reports
 from kvgate.store.reader import RunReader
+from kvgate.untrusted import plain
 
 
 def run_verb(arguments: argparse.Namespace, command: list[str]) -> int:
@@ -58,7 +59,7 @@ def rehearse_verb(arguments: argparse.Namespace, command: list[str]) -> int:
     console = make_console()
     with rehearsal(workspace, Path(arguments.plan)) as (setup, remarks):
         for remark in remarks:
-            console.print(remark, style="dim", markup=False)
+            console.print(plain(remark), style="dim", markup=False)
         if arguments.resume:
             path = run_of(arguments, arguments.resume)
             setup = resume(workspace, path)
@@ -91,7 +92,7 @@ def _conclude(workspace: Workspace, outcome: Outcome, verb: str) -> int:
     )
     if outcome.broke:
         print(
-            f"kvgate: the run broke off: {outcome.broke}\n"
+            f"kvgate: the run broke off: {plain(outcome.broke)}\n"
             f"  go on with: kvgate {verb} --resume {outcome.run.name}",
             file=sys.stderr,
         )

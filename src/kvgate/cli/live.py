@@ -13,7 +13,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from kvgate.cli.show import VERDICT_STYLE, plain
+from kvgate.cli.show import VERDICT_STYLE
+from kvgate.untrusted import plain
 
 _QUIET_S = 10.0  # on no terminal: at most this long without a line
 
@@ -56,8 +57,10 @@ class LiveView:
 
     def tell(self, message: dict[str, Any]) -> None:
         """Take one progress message."""
-        kind, text = str(message.get("t")), plain(str(message.get("text", "")))
-        host, awaits = plain(str(message.get("host", ""))), plain(str(message.get("awaits", "")))
+        kind = str(message.get("t"))
+        text, host, awaits = (
+            plain(str(message.get(part, "")), lines=False) for part in ("text", "host", "awaits")
+        )
         with self._lock:
             if kind == "gate":
                 self.gate = text

@@ -11,6 +11,7 @@ from pathlib import Path
 from kvgate.cli.places import setup_of, workspace_of
 from kvgate.engine.check import check
 from kvgate.errors import SpecError, UsageError
+from kvgate.untrusted import plain
 
 
 def init_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
@@ -49,7 +50,7 @@ def import_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
         content, source, form=arguments.format, roles=arguments.role, name=named
     )
     for remark in made.remarks:
-        print(f"  {remark}", file=sys.stderr)
+        print(plain(f"  {remark}"), file=sys.stderr)
     if not arguments.out:
         print(made.text, end="")
         return 0
@@ -74,7 +75,7 @@ def check_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
         print(err, file=sys.stderr)
         return 1
     for problem in problems:
-        print(problem, file=sys.stderr)
+        print(plain(str(problem)), file=sys.stderr)
     if problems:
         return 1
     plan, inventory = setup.plan.value, setup.inventory.value
@@ -99,7 +100,7 @@ def plan_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     problems = check(workspace, setup)
     show_outline(Console(highlight=False), outline(workspace, setup))
     for problem in problems:
-        print(problem, file=sys.stderr)
+        print(plain(str(problem)), file=sys.stderr)
     return 1 if problems else 0
 
 
@@ -110,7 +111,7 @@ def draft_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     workspace = workspace_of(arguments)
     drafted = draft_local(workspace, Path(arguments.plan))
     for remark in drafted.remarks:
-        print(f"  {remark}")
+        print(plain(f"  {remark}"))
     for path in (drafted.inventory, drafted.plan):
         print(workspace.name(path))
     print("correct them by hand, then: kvgate check && kvgate run")

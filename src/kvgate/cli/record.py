@@ -11,8 +11,8 @@ from kvgate.cli.places import run_of, workspace_of
 
 def record_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     """Record what a run's hosts answered, and say how to replay it."""
-    from kvgate.cli.show import plain
     from kvgate.engine.record import record
+    from kvgate.untrusted import plain
 
     workspace = workspace_of(arguments)
     made = record(workspace, run_of(arguments, arguments.run), Path(arguments.out))

@@ -58,8 +58,8 @@ def seal_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
 
 def verify_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     """Name every altered, missing or added piece; 0: all is as sealed, 1: it is not."""
-    from kvgate.cli.show import plain
     from kvgate.store.seal import verify
+    from kvgate.untrusted import plain
 
     found = verify(run_of(arguments, arguments.run))
     for layer in found.layers:

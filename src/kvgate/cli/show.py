@@ -11,6 +11,7 @@ from rich.text import Text
 
 from kvgate.model.finding import Finding, GateResult, RunResult
 from kvgate.model.verdict import Verdict
+from kvgate.untrusted import plain
 
 if TYPE_CHECKING:
     from kvgate.engine.hosts import HostReport
@@ -28,13 +29,6 @@ VERDICT_STYLE = {
 _MARK = {"pass": "✓", "fail": "✗", "inconclusive": "?", "not_run": "–"}
 
 
-def plain(text: str) -> str:
-    """Return `text` without what could steer a terminal: control and bidi characters are shown."""
-    return "".join(
-        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
-    )
-
-
 def verdict_text(verdict: Verdict, *, marginal: bool = False) -> Text:
     """Return a verdict as symbol and word, coloured where there is colour."""
     word = str(verdict)
@@ -44,12 +38,13 @@ def verdict_text(verdict: Verdict, *, marginal: bool = False) -> Text:
 
 def show_result(console: Console, result: RunResult) -> None:
     """Print the verdict table: a row a gate, then every criterion that doesn't pass."""
-    table = Table(title=f"{result.run}   profile {result.profile}", title_justify="left")
+    title = Text(plain(f"{result.run}   profile {result.profile}"))
+    table = Table(title=title, title_justify="left")
     for name in ("gate", "verdict", "criteria", "disposition", "because"):
         table.add_column(name, overflow="fold")
     for gate in result.gates:
         table.add_row(
-            gate.gate,
+            Text(plain(gate.gate)),
             verdict_text(gate.verdict),
             _counts(gate),
             Text(str(gate.disposition or "")),
@@ -72,7 +67,8 @@ def show_open(console: Console, result: RunResult) -> None:
     for gate in result.gates:
         for (verdict, because), findings in _troubles(gate).items():
             if verdict is Verdict.NOT_RUN and len(findings) == len(gate.findings):
-                console.print(Text(f"{_MARK['not_run']} {gate.gate} was not begun", style="yellow"))
+                told = plain(f"{_MARK['not_run']} {gate.gate} was not begun")
+                console.print(Text(told, style="yellow"))
                 continue
             ids = ", ".join(finding.criterion for finding in findings)
             mark = (f"{_MARK[verdict]} {ids} ", VERDICT_STYLE[verdict])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import dataclasses
 import datetime
 import itertools
 import random
@@ -15,14 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from kvgate.engine.progress import Progress
 from kvgate.engine.scope import connect, kept_in
 from kvgate.engine.workspace import Setup
-from kvgate.errors import (
-    HarnessError,
-    HostKeyError,
-    HostUnreachableError,
-    KvgateError,
-    LoginError,
-    NotRunError,
-)
+from kvgate.errors import HarnessError, KvgateError, NotRunError
 from kvgate.model.record import ALL_HOSTS, EvidenceRef, Measurement, Reading
 from kvgate.probes import ALL
 from kvgate.probes.base import Probe
@@ -34,10 +26,11 @@ from kvgate.spec.plan import Plan
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
 from kvgate.suite.blocks import Block, key_of
+from kvgate.suite.reach import OUT_OF_REACH, Questioning, Reach
+from kvgate.untrusted import mask
 from kvgate.witness import Answer, Witness
 
 _HOSTS_AT_ONCE = 64
-_OUT_OF_REACH = (HostUnreachableError, HostKeyError, LoginError)
 _asking_for: contextvars.ContextVar[str] = contextvars.ContextVar("asking_for", default="")
 
 
@@ -55,6 +48,7 @@ class Bench:
         self._steps = itertools.count(1)
         self._facts: dict[str, Facts] = {}
         self._facts_lock = threading.Lock()
+        self._reach = Reach()
 
     # what the run was told
 
@@ -212,26 +206,23 @@ class Bench:
         """Return each probe's answer; once the host is out of reach it is not tried again."""
         _asking_for.set(block.key)  # this thread's own; it asks for nothing else meanwhile
         found: list[Answer] = []
-        witness = self.witness(host)
-        lost: KvgateError | None = None
+        asking = Questioning(self.witness(host), self._reach)
         self.progress("facts", host=host.name, awaits="the host's answers")
         try:
+            asking.begin()
             if host.transport != "recorded":  # its answers were recorded one by one
-                transport = self._facts_of(host).answered(probes)
-                witness = dataclasses.replace(witness, transport=transport)
-        except _OUT_OF_REACH as err:
-            lost = err
+                asking.over(self._facts_of(host).answered(probes))
+        except OUT_OF_REACH as err:
+            asking.lost = err
         except KvgateError as err:  # no folder for answers, or a shell that is none
             self.run.event("note", text=f"asked one by one, as facts failed: {err.message}")
         for probe in probes:
             self.progress(f"{probe.name}", host=host.name, awaits="the host's answer")
             try:
-                if lost:
-                    raise lost
-                found.append(self._checked(probe, probe.ask(witness)))
+                found.append(self._checked(probe, asking.put(probe)))
             except KvgateError as err:
-                lost = err if isinstance(err, _OUT_OF_REACH) else None
-                found.append(self._problems(probe, host, err.message))
+                found.append(self._problems(probe, host, err.message, asking.refs))
+        asking.end()
         return found
 
     def _facts_of(self, host: Host) -> Facts:
@@ -251,7 +242,9 @@ class Bench:
             )
         return answer
 
-    def _problems(self, probe: Probe, host: Host, because: str) -> Answer:
+    def _problems(
+        self, probe: Probe, host: Host, because: str, evidence: tuple[EvidenceRef, ...]
+    ) -> Answer:
         """Return a problem for every item of every measure that `probe` was to answer for."""
         wanted: dict[tuple[str, str], None] = {}
         for gate in self.setup.gates.values():
@@ -263,7 +256,7 @@ class Bench:
         readings = [
             Reading(name=name, value=None, item=item, problem=because) for name, item in wanted
         ]
-        return Answer(tuple(readings), ())
+        return Answer(tuple(readings), evidence)
 
     # telling
 
@@ -276,7 +269,7 @@ class Bench:
         try:
             yield
         except BaseException as err:
-            self.run.event("step_end", id=number, outcome=f"{type(err).__name__}: {err}")
+            self.run.event("step_end", id=number, outcome=mask(f"{type(err).__name__}: {err}"))
             raise
         self.run.event("step_end", id=number, outcome="done")
 

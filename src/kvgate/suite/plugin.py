@@ -22,6 +22,7 @@ from kvgate.engine.workspace import Workspace
 from kvgate.errors import GateClosedError, KvgateError, NotRunError, RepairError
 from kvgate.suite.bench import Bench
 from kvgate.suite.marks import criteria_of
+from kvgate.untrusted import mask, plain
 
 
 class KvgatePlugin:
@@ -117,6 +118,7 @@ class KvgatePlugin:
             self._attempt(item, "error", (_describe(error),))
         elif call.when == "call":
             self._attempt(item, "ran", ())
+        _make_harmless(report)
         return report  # type: ignore[return-value]  # ditto
 
     def _attempt(self, item: pytest.Item, outcome: str, reasons: tuple[str, ...]) -> None:
@@ -160,7 +162,7 @@ class KvgatePlugin:
         """Show the verdict and where the run lies, for a direct pytest."""
         if self.direct is not None:
             for line in self.direct.lines():
-                terminalreporter.write_line(line)
+                terminalreporter.write_line(plain(line))
 
     def _watch_supervisor(self, fd: int | None) -> None:
         """Interrupt this process when the supervisor is gone: nobody would finish the run."""
@@ -175,9 +177,18 @@ class KvgatePlugin:
         threading.Thread(target=watch, name="supervisor-watch", daemon=True).start()
 
 
+def _make_harmless(report: pytest.TestReport) -> None:
+    """Show control characters in what pytest will print of a test, and mask secrets in it."""
+    if report.longrepr is not None and not isinstance(report.longrepr, tuple):
+        report.longrepr = mask(plain(str(report.longrepr)))
+    report.sections = [(name, mask(plain(text))) for name, text in report.sections]
+
+
 def _sentence(item: pytest.Item) -> str:
     return item.name.removeprefix("test_").replace("_", " ")
 
 
 def _describe(error: BaseException) -> str:
-    return error.message if isinstance(error, KvgateError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, KvgateError):
+        return error.message
+    return mask(f"{type(error).__name__}: {error}")

@@ -69,12 +69,19 @@ class CommandResult:
             how += f", {self.stdout_dropped} bytes of its output over the cap"
         complaint = self.stderr.decode("utf-8", "replace").strip().splitlines()
         tail = f": {complaint[0][:300]}" if complaint else ""
-        return f"`{shlex.join(self.argv)}` {how}{tail}"
+        return f"`{_in_short(self.argv)}` {how}{tail}"
 
     def _hint(self) -> str:
         if self.exit_status == 127:
             return f"'{self.argv[0]}' is not installed there, or not in the PATH of this login"
         return ""
+
+
+def _in_short(argv: Sequence[str]) -> str:
+    """Return the command as people would write it, but for scripts and what is very long."""
+    words = [word if "\n" not in word and len(word) < 200 else "…" for word in argv]
+    text = shlex.join(words).replace("'…'", "…")
+    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 def _signal_name(number: int) -> str:

@@ -124,7 +124,7 @@ class Pump:
                     break
             if self._on_pid is not None:
                 self.stderr.add(self._head)
-            self.status = self._line.status(STATUS_S)
+            self.status = self._line.status(0.0 if self.timed_out else STATUS_S)
         finally:
             self._line.hang_up()
             self._line.close()

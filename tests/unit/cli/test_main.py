@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kvgate.cli import main
 from kvgate.cli.parser import build_parser
-from kvgate.cli.show import plain
+from kvgate.untrusted import plain
 
 VERBS = (
     "check", "plan", "run", "rehearse", "draft", "hosts", "judge", "report", "seal", "verify",
