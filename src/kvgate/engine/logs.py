@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from kvgate.store import disk
 from kvgate.untrusted import mask_bytes, plain
 
 _PIECE = 16 * 2**20
@@ -13,8 +14,14 @@ _PIECE = 16 * 2**20
 def make_harmless(log: Path, start: int) -> None:
     """Show control characters in what `log` holds from byte `start` on, and mask secrets in it.
 
-    The log is replaced whole, and only where something in it has to change.
+    The log is replaced whole, and only where something in it has to change. Raises
+    WriteFailedError where the disk does not take it.
     """
+    with disk.told(log, "masking it"):
+        _make_harmless(log, start)
+
+
+def _make_harmless(log: Path, start: int) -> None:
     spare = log.with_name(f".{log.name}.{os.getpid()}")
     changed = False
     try:

@@ -20,6 +20,7 @@ from pathlib import Path
 from kvgate.engine import judging, soak
 from kvgate.engine.finish import Render, finish_run, show_state
 from kvgate.engine.gate import finished, note_interruption, open_for_soak
+from kvgate.engine.logs import make_harmless
 from kvgate.engine.progress import Message, read_messages
 from kvgate.engine.start import refuse_changed_suite
 from kvgate.engine.workspace import Setup, Workspace, frozen_setup
@@ -28,6 +29,7 @@ from kvgate.model.finding import RunResult
 from kvgate.model.verdict import Disposition
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
+from kvgate.transport import secret
 
 Tell = Callable[[Message], None]
 
@@ -68,6 +70,7 @@ def run_gates(
     judged as far as it came, and ready for ``--resume``.
     """
     broke = ""
+    secret.learn(setup.inventory.value.hosts.values())
     with _terminations_as_interrupt():
         try:
             broke = _all_gates(workspace, setup, run, tell)
@@ -173,7 +176,9 @@ def watch_child(
     environment = {k: v for k, v in os.environ.items() if k != "PYTEST_ADDOPTS"}
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     (run / "logs").mkdir(exist_ok=True)
-    with (run / "logs" / f"{log}.log").open("ab") as output:
+    path = run / "logs" / f"{log}.log"
+    with path.open("ab") as output:
+        begun = output.tell()
         child = subprocess.Popen(
             [*command, "--progress-fd", str(progress_in), "--alive-fd", str(alive_out)],
             stdin=subprocess.DEVNULL,
@@ -192,6 +197,7 @@ def watch_child(
     finally:
         os.close(alive_in)
         reader.join(5)
+        make_harmless(path, begun)
 
 
 def _wait(child: subprocess.Popen[bytes], give_up_s: float) -> int:
