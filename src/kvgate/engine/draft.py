@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,13 +13,13 @@ import yaml
 
 from kvgate.engine.draft_facts import Facts, Scratch, about_scratch, look
 from kvgate.engine.draft_reasons import no_limit, no_such_arm, reason_for
-from kvgate.errors import KvgateError
+from kvgate.errors import CommandError, KvgateError, ParseError
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Evidence, EvidenceRef
 from kvgate.parse.block import BlockDevice
 from kvgate.parse.net import Port
 from kvgate.parse.pci import DISPLAY, Function
-from kvgate.probes import ALL
+from kvgate.probes import ALL, gather
 from kvgate.probes.network import no_speed
 from kvgate.spec import load, yamlfile
 from kvgate.spec.baseline import Baseline
@@ -84,6 +85,9 @@ def _forget(evidence: Evidence) -> EvidenceRef:
 def _unanswerable(witness: Witness) -> dict[tuple[str, str], str]:
     """Return (measure, item) → why, for everything declared that the probes get no value for."""
     found: dict[tuple[str, str], str] = {}
+    with contextlib.suppress(ParseError, CommandError):  # asked one by one then
+        answered = gather.Facts(witness.host, witness.transport, ()).answered(ALL)
+        witness = dataclasses.replace(witness, transport=answered)
     for probe in ALL:
         try:
             readings = probe.ask(witness).readings

@@ -107,6 +107,10 @@ def _untold(what: str) -> Callable[[Facts], str]:
     return lambda _facts: f"this machine does not tell {what}"
 
 
+def _undeclared(what: str) -> Callable[[Facts], str]:
+    return lambda _facts: f"the inventory does not say {what}: it is agreed, not found by asking"
+
+
 _REASONS: dict[str, Callable[[Facts], str]] = {
     "disk": _disk,
     "disk.model": _disk_model,
@@ -115,7 +119,11 @@ _REASONS: dict[str, Callable[[Facts], str]] = {
     "nic.speed": _nic_speed,
     "pcie": _pcie,
     "pcie.speed": _pcie_speed,
+    "nic.mtu": _undeclared("which MTU a network port should have"),
+    "nic.fec": _undeclared("which FEC a network port should use"),
+    "nic.neighbour": _undeclared("which switch port a network port should be cabled to"),
     "gpu.count": _gpu,
+    "gpu.driven": _gpu,
     "cpu.model": _untold("the model of its processors"),
     "cpu.sockets": _untold("how many processor sockets it has"),
     "cpu.threads": _untold("how many hardware threads it has"),

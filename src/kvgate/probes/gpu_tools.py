@@ -135,13 +135,15 @@ def _old(told: Testimony) -> rocm_smi.RocmSmi:
 
 
 STATIC = ("amd-smi", "static", "--json")
-PROBES: tuple[Probe, ...] = (
+VERSIONS: tuple[Probe, ...] = (
     _probe(
         "amd-smi version",
         ("tool.amd_smi.version", "rocm.version"),
         ("amd-smi", "version", "--json"),
         _versions,
     ),
+)
+GPUS: tuple[Probe, ...] = (
     _probe("amd-smi static", ("gpu.vbios_by_tool", "gpu.power_cap_by_tool"), STATIC, _static),
     Probe(
         name="gpu model",
@@ -164,3 +166,4 @@ PROBES: tuple[Probe, ...] = (
     ),
     _probe("amd-smi topology", ("gpu.xgmi_pairs",), ("amd-smi", "topology", "--json"), _links),
 )
+PROBES = VERSIONS + GPUS

@@ -58,6 +58,7 @@ def _declared(have: Declared) -> Iterator[tuple[str, str, Value]]:
         ("memory.size", have.memory),
         ("numa.nodes", _count(have.numa_nodes)),
         ("gpu.count", _count(have.gpus.count) if have.gpus else None),
+        ("gpu.driven", _count(have.gpus.count) if have.gpus else None),
     ]
     if have.cpu:
         single += [
@@ -71,7 +72,14 @@ def _declared(have: Declared) -> Iterator[tuple[str, str, Value]]:
         yield from _given(disk.id, ("disk.model", disk.model), ("disk.size", disk.size))
     for nic in have.nics:
         yield "nic.present", nic.name, True
-        yield from _given(nic.name, ("nic.mac", nic.mac), ("nic.speed", nic.speed))
+        yield from _given(
+            nic.name,
+            ("nic.mac", nic.mac),
+            ("nic.speed", nic.speed),
+            ("nic.mtu", nic.mtu),
+            ("nic.fec", nic.fec),
+            ("nic.neighbour", nic.neighbour),
+        )
     for link in have.pcie:
         yield "pcie.present", link.address, True
         yield from _given(

@@ -84,11 +84,18 @@ class Disk(Strict):
 
 
 class Nic(Strict):
-    """A network port by its name on the host; ``speed`` None: it reports none (virtual)."""
+    """A network port by its name on the host; ``speed`` None: it reports none (virtual).
+
+    ``fec`` is the correction in use as ethtool names it (RS); ``neighbour`` the switch and its
+    port as LLDP tells them, ``leaf1 Ethernet1/1``.
+    """
 
     name: Text
     mac: Annotated[str, pydantic.StringConstraints(to_lower=True, min_length=1)] | None = None
     speed: BitRate | None = None
+    mtu: Size | None = None
+    fec: Text | None = None
+    neighbour: Text | None = None
 
 
 class PcieLink(Strict):
