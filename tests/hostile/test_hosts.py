@@ -58,9 +58,7 @@ class Asked(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def asked(
-    hostile: Hostile, sshd: PrivateSshd, tmp_path_factory: pytest.TempPathFactory
-) -> Asked:
+def asked(hostile: Hostile, sshd: PrivateSshd, tmp_path_factory: pytest.TempPathFactory) -> Asked:
     """Run `kvgate hosts` on an inventory of a healthy host and all the others."""
     workspace = tmp_path_factory.mktemp("site")
     for folder in ("gates", "suites", "inventory"):
