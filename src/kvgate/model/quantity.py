@@ -53,6 +53,9 @@ def _table() -> dict[str, tuple[str, Fraction]]:
 
 
 UNITS = _table()
+DIGITS = 1000
+"""Digits of a number, and places before or after its point, at most: exact sums stay quick."""
+
 _TEXT = re.compile(
     r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)(?:\s+(\S+))?\s*", re.ASCII
 )
@@ -76,6 +79,8 @@ class Quantity:
             raise UnitError(f"'{self.unit}' is not a unit", hint=f"one of: {', '.join(UNITS)}")
         if not self.number.is_finite():
             raise UnitError(f"'{self.number}' is not a number that can be judged")
+        if len(self.number.as_tuple().digits) > DIGITS or abs(self.number.adjusted()) > DIGITS:
+            raise UnitError(f"a number of over {DIGITS} digits can't be judged")
 
     @classmethod
     def of(cls, number: float | decimal.Decimal | str, unit: str) -> Quantity:

@@ -14,6 +14,7 @@ from kvgate.errors import SpecError
 Where = tuple[str | int, ...]
 _NODE_LIMIT = 200_000  # an inventory of 1,000 hosts has about 60,000; aliases count each time
 _SIZE_LIMIT_BYTES = 16 * 2**20
+_LARGEST = 2**63
 _TEXT_TAGS = ("tag:yaml.org,2002:timestamp",)  # dates stay as they are written
 
 
@@ -100,7 +101,17 @@ class _Reader:
             return [self.build(each, (*where, i), around) for i, each in enumerate(node.value)]
         if node.tag in _TEXT_TAGS:
             return node.value
-        return self.loader.construct_object(node)
+        return self._scalar(node, line)
+
+    def _scalar(self, node: yaml.Node, line: int) -> Any:
+        try:
+            value = self.loader.construct_object(node)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as err:
+            kind = node.tag.rpartition(":")[2]
+            raise SpecError(f"{self.name}:{line}: {str(node.value)[:40]!r} is no {kind}") from err
+        if isinstance(value, int) and abs(value) > _LARGEST:
+            raise SpecError(f"{self.name}:{line}: a whole number of over 64 bits is not read")
+        return value
 
     def _mapping(
         self, node: yaml.MappingNode, where: Where, around: tuple[int, ...]

@@ -17,6 +17,12 @@ numbers = st.decimals(
 quantities = st.builds(Quantity, numbers, units)
 
 
+@pytest.mark.parametrize("text", ["1e99999", "-1e999999999", "1e-99999", "9" * 1001])
+def test_a_number_without_end_is_refused(text: str) -> None:
+    with pytest.raises(UnitError, match="over 1000 digits"):
+        Quantity.of(text, "B")
+
+
 @pytest.mark.parametrize(
     ("text", "base", "dimension"),
     [

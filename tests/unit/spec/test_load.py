@@ -139,6 +139,10 @@ def test_a_sound_inventory_names_its_hosts() -> None:
         ),
         pytest.param("inventory: [\n", "inv.yaml:2:", id="no-yaml"),
         pytest.param("- a\n", "is not a mapping", id="a-list"),
+        pytest.param(f"inventory: 0x{'f' * 5000}\n", "inv.yaml:1: a whole number", id="huge"),
+        pytest.param(f"a:\n  {'9' * 6000}\n", "inv.yaml:2: '9999", id="too-many-digits"),
+        pytest.param("a: !!int 'abc'\n", "inv.yaml:1: 'abc' is no int", id="not-its-type"),
+        pytest.param("a: !!float ''\n", "inv.yaml:1: '' is no float", id="empty-of-a-type"),
         pytest.param("a: &x [*x]\n", "an alias that contains itself", id="alias-without-end"),
     ],
 )
