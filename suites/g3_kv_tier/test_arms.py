@@ -21,7 +21,7 @@ from kvgate.serving.arms import ArmSetup, RunningEngine, start_engine
 from kvgate.serving.proof import restorable, tier_readings
 from kvgate.spec.inventory import Host
 from kvgate.spec.workload import ArmId, KvWorkload
-from kvgate.suite import Bench, Block, settles
+from kvgate.suite import Bench, Block, evidence_of, settles
 from kvgate.witness import Answer, Witness
 
 REQUEST_TIMEOUT_S = 120
@@ -67,6 +67,7 @@ def test_answers_compared_between_arms(bench: Bench) -> None:
             inputs=f"{len(taken)} answers, g3.output of {kv.sessions} sessions in {blocks} blocks",
             phase="steady_state",
             host=host.name,
+            evidence=evidence_of(taken),
         )
 
 
@@ -237,7 +238,7 @@ def _compare(
         inputs=f"median of {len(sides[over])} blocks of {over}, of {len(sides[arm])} of {arm}",
         phase="steady_state",
         host=host.name,
-        evidence=sorted({ref for each in sides.values() for m in each for ref in m.evidence}),
+        evidence=evidence_of(m for each in sides.values() for m in each),
         labels={"over": over, "arm": arm, "concurrency": concurrency},
     )
 

@@ -14,7 +14,7 @@ from kvgate.model.quantity import Quantity
 from kvgate.model.record import Measurement, Reading
 from kvgate.spec.inventory import Host
 from kvgate.spec.workload import SoakWorkload
-from kvgate.suite import Bench, settles
+from kvgate.suite import Bench, evidence_of, settles
 
 
 @settles("G4.1", "G4.2", "G4.4", "G4.5")
@@ -28,6 +28,7 @@ def test_sustained_load_of_requests_and_fio(bench: Bench) -> None:
             inputs=f"sum of {len(windows)} soak.window_time",
             phase="steady_state",
             host=host.name,
+            evidence=evidence_of(windows),
         )
 
 
@@ -44,6 +45,7 @@ def test_telemetry_of_every_host(bench: Bench) -> None:
             inputs=f"sum of {len(samples)} soak.telemetry_samples over seconds of all windows",
             phase="steady_state",
             host=host.name,
+            evidence=evidence_of(windows),
         )
 
 
@@ -82,6 +84,7 @@ def test_recovery_from_every_scheduled_fault(bench: Bench) -> None:
             inputs=f"{len(load.faults)} faults scheduled, {len(seen)} soak.fault_proven",
             phase="fault",
             host=host.name,
+            evidence=evidence_of(seen),
         )
 
 

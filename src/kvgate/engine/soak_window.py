@@ -85,11 +85,12 @@ def soak_window(
         faults.add_done_callback(end.repaired)
         fio = pool.submit(station.fio, load.window.to("s"))
         requests = pool.submit(_load, station, load, end)
+        answered = _of_requests(station, requests.result(), faults.result())
         return [
-            *_of_requests(station, requests.result(), faults.result()),
+            *answered,
             *_of_fio(station, fio, window_state([e.span for e in faults.result() if e.span])),
             *_of_faults(station, faults.result()),
-            _time(station, time.monotonic() - origin),
+            _time(station, time.monotonic() - origin, answered[0].evidence),
         ]
 
 
@@ -194,11 +195,12 @@ def _of_faults(station: Station, suffered: Sequence[Suffered]) -> list[Taken]:
     ]
 
 
-def _time(station: Station, elapsed_s: float) -> Taken:
-    """Return how long the window really loaded the host."""
+def _time(station: Station, elapsed_s: float, rows: tuple[EvidenceRef, ...]) -> Taken:
+    """Return how long the window really loaded the host, as its requests (`rows`) show."""
     value = Quantity.of(round(elapsed_s, 3), "s")
     return Taken(
         host=station.name,
         reading=Reading(name="soak.window_time", value=value),
         phase="steady_state",
+        evidence=rows,
     )

@@ -25,6 +25,7 @@ PLACES_NAMED = 5
 """Hosts and items that a sentence names before it goes on with "and N more"."""
 
 NOT_MEASURED = "not measured"
+NO_EVIDENCE = "no evidence was kept for it"
 
 Place = tuple[str, str]
 """A host and an item on it."""
@@ -123,7 +124,10 @@ def _check(criterion: Criterion, limit: Limit, expected: Expectations, taken: Me
     if taken.value is None or taken.problem:
         return Check(Verdict.INCONCLUSIVE, "", taken.problem or "no value and no reason for it")
     needed = expected.get((taken.host, taken.name, taken.item))
-    return check(taken.value, limit, needed, criterion.marginal)
+    found = check(taken.value, limit, needed, criterion.marginal)
+    if found.verdict is Verdict.PASS and not taken.evidence:
+        return Check(Verdict.INCONCLUSIVE, found.shown, NO_EVIDENCE)
+    return found
 
 
 def _place(

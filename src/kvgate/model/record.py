@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kvgate.model.quantity import Quantity
 from kvgate.untrusted import mask
@@ -77,3 +77,8 @@ class Measurement:
     inputs: str = ""  # how a computed value came about: "median of 16 ttft, rounds 1-2"
     problem: str = ""
     block: str = ""  # the measurement block it was taken in
+
+
+def evidence_of(taken: Iterable[Measurement]) -> tuple[EvidenceRef, ...]:
+    """Return all evidence that measurements cite: that of a value computed from them."""
+    return tuple(sorted({ref for each in taken for ref in each.evidence}))

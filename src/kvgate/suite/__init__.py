@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kvgate.model.record import ALL_HOSTS as ALL_HOSTS
     from kvgate.model.record import Measurement as Measurement
     from kvgate.model.record import Reading as Reading
+    from kvgate.model.record import evidence_of as evidence_of
     from kvgate.suite.bench import Bench as Bench
     from kvgate.suite.blocks import Block as Block
     from kvgate.suite.marks import settles as settles
@@ -30,6 +31,7 @@ else:
         "ALL_HOSTS": "kvgate.model.record",
         "Measurement": "kvgate.model.record",
         "Reading": "kvgate.model.record",
+        "evidence_of": "kvgate.model.record",
     }
 
     _PACKAGES = ("load", "probes", "serving", "workloads")

@@ -66,6 +66,14 @@ def test_within_the_limit_everywhere_passes(judge: Callable[..., Finding], taken
     assert found.evidence == ("ini11.5 ms", "ini20.9 ms")
 
 
+def test_a_value_without_evidence_never_passes(judge: Callable[..., Finding], taken: Take) -> None:
+    found = judge(taken(ms(1.5), evidence=()), taken(ms(0.9), host="ini2"))
+    assert found.verdict is UNCLEAR
+    assert found.because == "1.5 ms on ini1, no evidence was kept for it"
+    over = judge(taken(ms(2.1), evidence=()), taken(ms(0.9), host="ini2"))
+    assert over.verdict is FAIL
+
+
 def test_over_the_limit_anywhere_fails_and_says_where_and_how_much(
     judge: Callable[..., Finding], taken: Take
 ) -> None:
