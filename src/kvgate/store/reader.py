@@ -20,6 +20,14 @@ from kvgate.store.ledger import Event
 
 __all__ = ["Event", "RunReader"]
 
+_MILD = ("ran", "not_run")
+
+
+def _gravity(attempt: Attempt) -> tuple[int, str]:
+    """Return the place of an attempt's outcome, the gravest last: what is not known breaks."""
+    known = attempt.outcome in _MILD
+    return _MILD.index(attempt.outcome) if known else len(_MILD), attempt.test
+
 
 class RunReader:
     """The run in folder `path`, for reading only: no lock, and a torn last line is no error.
@@ -83,11 +91,15 @@ class RunReader:
                 raise DamagedRunError(f"{walk.path}: record {line.number}: {err!r}") from err
 
     def attempts(self) -> tuple[Attempt, ...]:
-        """Return the last attempt at each criterion, ordered by the criterion's id."""
-        last = {}
+        """Return how each criterion was attempted, ordered by its id.
+
+        The last attempt of a test counts; of several tests for one criterion the one that ended
+        worst does.
+        """
+        last: dict[tuple[str, str], Attempt] = {}
         for event in self.events("attempt"):
             try:
-                last[event.fields["criterion"]] = Attempt(
+                last[event.fields["criterion"], event.fields["test"]] = Attempt(
                     criterion=event.fields["criterion"],
                     outcome=event.fields["outcome"],
                     reasons=tuple(event.fields["reasons"]),
@@ -95,7 +107,10 @@ class RunReader:
                 )
             except (KeyError, TypeError) as err:
                 raise DamagedRunError(f"{self.path}: journal record {event.seq}: {err!r}") from err
-        return tuple(last[criterion] for criterion in sorted(last))
+        worst: dict[str, Attempt] = {}
+        for each in sorted(last.values(), key=_gravity):
+            worst[each.criterion] = each
+        return tuple(worst[criterion] for criterion in sorted(worst))
 
     def input(self, name: str) -> bytes:
         """Return the frozen input `name`, checked against the manifest."""

@@ -299,3 +299,18 @@ def test_threads_share_a_writer(tmp_path: Path, piece: Piece, taken: Taken) -> N
     reader = RunReader(run.path)
     assert len(reader.measurements()) == 200
     assert run.finished_blocks() == set("abcd")
+
+
+def test_of_several_tests_for_a_criterion_the_worst_end_counts(tmp_path: Path) -> None:
+    with create(tmp_path) as run:
+        for test, outcome in (("a", "error"), ("b", "ran"), ("c", "error"), ("c", "ran")):
+            run.event("attempt", criterion=f"G1.{test}", outcome=outcome, reasons=[], test=test)
+            run.event("attempt", criterion="G1.1", outcome=outcome, reasons=[test], test=test)
+    found = {each.criterion: each for each in RunReader(run.path).attempts()}
+    assert {name: each.outcome for name, each in found.items()} == {
+        "G1.1": "error",  # test a broke; that b ran is no remedy
+        "G1.a": "error",
+        "G1.b": "ran",
+        "G1.c": "ran",  # begun again, as after a resume
+    }
+    assert found["G1.1"].test == "a"
