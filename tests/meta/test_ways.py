@@ -161,6 +161,35 @@ def test_kill_and_resume_repeats_nothing_that_was_finished(site: Site, victim: s
     assert site.kvgate("verify", run.name).returncode == 0
 
 
+DIES_BEFORE_THE_JUDGE = """
+import os, pathlib, signal
+from kvgate.engine import judging
+
+@settles("G1.1")
+def test_that_ends_where_the_judge_begins(bench: Bench) -> None:
+    \"\"\"Hold, and have the process killed when it is about to judge.\"\"\"
+    say(bench, "a.held", Quantity.of(1, "ms"))
+    if pathlib.Path("die").exists():
+        judging.judge_gate_of = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_gate_that_was_closed_and_not_judged_is_judged_at_once(site: Site) -> None:
+    site.gate("G1", ONE, DIES_BEFORE_THE_JUDGE)
+    (site.root / "die").touch()
+    done = site.kvgate("run")
+    assert done.returncode == 0, done.stderr
+    assert [e["verdict"] for e in site.events("gate_judged")] == ["pass"]
+    assert site.kvgate("verify", site.newest().name).returncode == 0
+
+
+def test_a_test_that_broke_is_not_mended_by_another_that_ran(site: Site) -> None:
+    breaks = HOLDS.replace("what_holds", "what_breaks") + '    raise RuntimeError("planted")\n'
+    site.gate("G1", ONE, breaks + HOLDS)
+    assert site.kvgate("run").returncode == 2
+    assert site.findings()["G1.1"]["verdict"] == "inconclusive"
+
+
 def test_a_changed_suite_is_not_resumed(site: Site) -> None:
     site.gate("G1", ONE, BLOCKS)
     (site.root / "hold").touch()

@@ -24,7 +24,7 @@ from kvgate.engine.logs import make_harmless
 from kvgate.engine.progress import Message, read_messages
 from kvgate.engine.start import refuse_changed_suite
 from kvgate.engine.workspace import Setup, Workspace, frozen_setup
-from kvgate.errors import GateClosedError, KvgateError, StoreError
+from kvgate.errors import GateClosedError, KvgateError
 from kvgate.model.finding import RunResult
 from kvgate.model.verdict import Disposition
 from kvgate.store.reader import RunReader
@@ -94,18 +94,26 @@ def _all_gates(workspace: Workspace, setup: Setup, run: Path, tell: Tell) -> str
             if ended.how == "refused":
                 tell(_message("verdict", f"{gate} stayed closed: {ended.because}", host=gate))
                 return ""
-        verdict, disposition = _judged(run, str(gate))
+        verdict, disposition = _judged(run, str(gate)) or _judge_now(run, setup, str(gate))
         tell(_message("verdict", f"{verdict}, {disposition}", host=str(gate)))
         if not Disposition(disposition).opens_next:
             return ""
     return ""
 
 
-def _judged(run: Path, gate: str) -> tuple[str, str]:
+def _judged(run: Path, gate: str) -> tuple[str, str] | None:
     for name, verdict, disposition in reversed(list(judging.verdicts(RunReader(run)))):
         if name == gate:
             return verdict, disposition
-    raise StoreError(f"{run.name}: {gate} is closed but was not judged")
+    return None
+
+
+def _judge_now(run: Path, setup: Setup, gate: str) -> tuple[str, str]:
+    """Judge a gate that was closed by a process which ended before it had judged it."""
+    with RunWriter.open(run) as writer:
+        result = judging.judge_gate_of(RunReader(run), setup, gate)
+        judging.journal(writer, result)
+    return str(result.verdict), str(result.disposition)
 
 
 def _one_gate(workspace: Workspace, setup: Setup, run: Path, gate: str, tell: Tell) -> _Ended:
