@@ -149,7 +149,7 @@ def _plan(verbs: Verbs) -> None:
         verbs,
         "plan",
         "print what a run would do: gates, tests, hosts, criteria, writes, time",
-        "kvgate plan --inventory inventory/site-a.yaml",
+        "kvgate plan --plan gates/plans/site-a.yaml --inventory inventory/site-a.yaml",
     )
     _inputs(parser)
     parser.set_defaults(verb=_verb("prepare", "plan_verb"))
@@ -160,7 +160,7 @@ def _run(verbs: Verbs) -> None:
         verbs,
         "run",
         "run a plan's gates in order, judge, seal and report",
-        "kvgate run --inventory inventory/site-a.yaml --gate G2",
+        "kvgate run --plan gates/plans/site-a.yaml --inventory inventory/site-a.yaml --gate G2",
     )
     _inputs(parser)
     parser.add_argument(
