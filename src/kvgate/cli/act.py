@@ -57,11 +57,12 @@ def rehearse_verb(arguments: argparse.Namespace, command: list[str]) -> int:
 
     workspace = workspace_of(arguments)
     console = make_console()
-    with rehearsal(workspace, Path(arguments.plan)) as (setup, remarks):
+    resumed = run_of(arguments, arguments.resume) if arguments.resume else None
+    with rehearsal(workspace, Path(arguments.plan), resumed=resumed) as (setup, remarks):
         for remark in remarks:
             console.print(plain(remark), style="dim", markup=False)
-        if arguments.resume:
-            path = run_of(arguments, arguments.resume)
+        if resumed:
+            path = resumed
             setup = resume(workspace, path)
         else:
             refuse_unsound(workspace, setup)

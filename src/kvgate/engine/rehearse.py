@@ -16,9 +16,11 @@ from kvgate.engine.workspace import (
     LOCAL_PLAN,
     Setup,
     Workspace,
+    frozen_setup,
     load_setup,
 )
 from kvgate.spec.inventory import Host, Inventory
+from kvgate.store.reader import RunReader
 from kvgate.transport.connect import Connections
 from kvgate.transport.sshd import PrivateSshd
 
@@ -37,14 +39,25 @@ class Drafted:
 
 
 @contextlib.contextmanager
-def rehearsal(workspace: Workspace, plan: Path) -> Iterator[tuple[Setup, tuple[str, ...]]]:
+def rehearsal(
+    workspace: Workspace, plan: Path, *, resumed: Path | None = None
+) -> Iterator[tuple[Setup, tuple[str, ...]]]:
     """Yield the rehearsal's setup and remarks while its sshd runs; nothing is left afterwards.
 
+    The sshd of a `resumed` run listens where the run's frozen inventory has it.
     Raises HarnessError where sshd is missing, SpecError where the drafted files are not sound.
     """
-    with PrivateSshd(workspace.root / SSH_FOLDER) as sshd:
+    with PrivateSshd(workspace.root / SSH_FOLDER, port=_port(resumed)) as sshd:
         drafted = _draft(workspace, plan, SSH_INVENTORY, sshd.host_entry())
         yield load_setup(workspace, drafted.plan, drafted.inventory), drafted.remarks
+
+
+def _port(resumed: Path | None) -> int:
+    """Return the port of the sshd that a rehearsal began with, 0 without one."""
+    if resumed is None:
+        return 0
+    hosts = frozen_setup(RunReader(resumed)).inventory.value.hosts.values()
+    return next((host.port for host in hosts if host.transport == "ssh"), 0)
 
 
 def draft_local(workspace: Workspace, plan: Path) -> Drafted:

@@ -62,15 +62,17 @@ LogLevel INFO
 class PrivateSshd:
     """An sshd of our own in `folder` (made if need be); use as a context manager.
 
+    It listens on `port`, or on any free one where that is 0.
     Raises HarnessError where the programs are missing, where this account can't be logged in to,
     or where sshd does not answer; the message holds the end of its log.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, port: int = 0) -> None:
         self._folder = folder
         self._account = pwd.getpwuid(os.geteuid())
         self._local = LocalTransport("sshd")
         self._process: Process | None = None
+        self._wanted = port
         self.port = 0
 
     def __enter__(self) -> PrivateSshd:
@@ -131,9 +133,7 @@ class PrivateSshd:
             raise HarnessError(f"ssh-keygen: {made.stderr.decode('utf-8', 'replace').strip()}")
 
     def _start(self, sshd: str) -> None:
-        with socket.socket() as probe:
-            probe.bind((ADDRESS, 0))
-            self.port = probe.getsockname()[1]
+        self.port = _free_port(self._wanted)
         config = self._folder / "sshd_config"
         folder = str(self._folder.resolve())
         config.write_text(
@@ -241,3 +241,18 @@ def _children(parent: int) -> tuple[int, ...]:
             if int(stat.read_text("utf-8", "replace").rpartition(")")[2].split()[1]) == parent:
                 found.append(int(stat.parent.name))
     return tuple(found)
+
+
+def _free_port(wanted: int) -> int:
+    """Return `wanted`, or any free port where it is 0; raises HarnessError if it is taken."""
+    with socket.socket() as probe:
+        if wanted:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # sshd sets it too
+        try:
+            probe.bind((ADDRESS, wanted))
+        except OSError as err:
+            raise HarnessError(
+                f"{ADDRESS} port {wanted} can't be listened on: {err.strerror}",
+                hint="a run that is resumed needs the port it began with: end what uses it",
+            ) from err
+        return int(probe.getsockname()[1])

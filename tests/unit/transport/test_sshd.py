@@ -55,6 +55,16 @@ def test_its_keys_stay_the_same_when_it_is_started_again(tmp_path: Path) -> None
     assert keys[0] == keys[1]
 
 
+def test_it_listens_again_where_it_did_or_says_that_it_can_not(tmp_path: Path) -> None:
+    with PrivateSshd(tmp_path) as first:
+        port = first.port
+        with pytest.raises(HarnessError, match=f"port {port} can't be listened on"):
+            PrivateSshd(tmp_path / "other", port=port).__enter__()
+    with PrivateSshd(tmp_path, port=port) as again:
+        assert again.port == port
+        assert SshTransport(host(again)).run(["echo", "hello"], timeout_s=T).stdout == b"hello\n"
+
+
 def test_two_at_once_do_not_meet(tmp_path: Path) -> None:
     with PrivateSshd(tmp_path / "1") as one, PrivateSshd(tmp_path / "2") as two:
         assert one.port != two.port
