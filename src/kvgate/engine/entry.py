@@ -13,6 +13,7 @@ from kvgate.probes.identity import identity
 from kvgate.spec.inventory import Host
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
+from kvgate.untrusted import mask
 from kvgate.witness import Witness
 
 Identities = dict[str, tuple[str, ...]]
@@ -31,6 +32,8 @@ def identify(
             return identity(witness(host)), ""
         except KvgateError as err:
             return (), err.message
+        except Exception as err:  # noqa: BLE001  our own fault over one host's answer
+            return (), mask(f"{host.name}: kvgate broke: {type(err).__name__}: {err}")
 
     with ThreadPoolExecutor(min(_HOSTS_AT_ONCE, len(hosts))) as pool:
         answers = dict(zip((host.name for host in hosts), pool.map(ask, hosts), strict=True))

@@ -27,7 +27,7 @@ from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
 from kvgate.suite.blocks import Block, key_of
 from kvgate.suite.reach import OUT_OF_REACH, Questioning, Reach
-from kvgate.untrusted import mask
+from kvgate.untrusted import mask, plain
 from kvgate.witness import Answer, Witness
 
 _HOSTS_AT_ONCE = 64
@@ -222,6 +222,10 @@ class Bench:
                 found.append(self._checked(probe, asking.put(probe)))
             except KvgateError as err:
                 found.append(self._problems(probe, host, err.message, asking.refs))
+            except Exception as err:  # noqa: BLE001  our own fault costs one answer, not a gate
+                told = f"{host.name}: kvgate broke over the answer: {type(err).__name__}: {err}"
+                self.run.event("note", text=mask(f"{probe.name}: {told}"))
+                found.append(self._problems(probe, host, plain(told), asking.refs))
         asking.end()
         return found
 

@@ -27,7 +27,9 @@ _BY_HOP = "not reached, because of jump host"
 _REQUEST_S = 30.0
 """How long a host may take to open a channel or to take a command."""
 
-logging.getLogger("paramiko").addHandler(logging.NullHandler())  # what matters is in our errors
+_LOG = logging.getLogger("paramiko")
+_LOG.addHandler(logging.NullHandler())
+_LOG.propagate = False  # what matters is in our errors, and what hosts say is in no log as it came
 
 
 class SshTransport(Leashed):

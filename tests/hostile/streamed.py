@@ -1,0 +1,47 @@
+"""Asks one host one question whose answer has no place in memory, and says what that took.
+
+Run as a program: `streamed.py INVENTORY FOLDER TIMEOUT`; prints {"bytes", "seconds", "peak_bytes"}
+of the first host of INVENTORY. A process of its own, so that its peak is of nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+from kvgate.spec.load import load_inventory
+from kvgate.store.run import RunWriter
+from kvgate.transport.connect import Connections
+from kvgate.witness import Witness
+
+
+def main() -> None:
+    """Ask, keep the answer as evidence, and tell."""
+    inventory = load_inventory(Path(sys.argv[1])).value
+    host = next(iter(inventory.hosts.values()))
+    begun = time.monotonic()
+    with (
+        RunWriter.create(Path(sys.argv[2]), {"gates": []}, {}) as run,
+        Connections(inventory) as connections,
+    ):
+        told = Witness(host, connections.to(host), run.evidence).ask(
+            ["cat", "/dev/zero"], timeout_s=float(sys.argv[3])
+        )
+    result = told.result
+    sys.stdout.write(
+        json.dumps(
+            {
+                "bytes": len(result.stdout) + result.stdout_dropped,
+                "status": result.exit_status,
+                "seconds": time.monotonic() - begun,
+                "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
