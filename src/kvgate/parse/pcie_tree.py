@@ -7,7 +7,7 @@ import decimal
 import re
 from collections.abc import Mapping
 
-from kvgate.parse import pci, sysfs
+from kvgate.parse import sysfs
 from kvgate.parse.pci import Function
 from kvgate.parse.text import lines, refuse, shown
 
@@ -134,8 +134,3 @@ def _number(told: str | None, what: str) -> int | None:
         return None
     match = _TOTAL.fullmatch(told) or re.fullmatch(r"([0-9]{1,20})", told)
     return int(match[1]) if match else refuse(_WHAT, f"{what} is {shown(told)}")
-
-
-def functions(answer: bytes) -> dict[str, Function]:
-    """Return `pci.functions` by address."""
-    return {each.address: each for each in pci.functions(answer)}

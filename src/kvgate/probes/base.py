@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import decimal
+import functools
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import Literal, TypeVar
 
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading, Value
@@ -17,6 +18,8 @@ ItemKind = Literal["", "disk", "nvme", "nic", "pcie"]
 
 PLAIN = {"LC_ALL": "C"}
 """The environment of every tool whose words are parsed."""
+
+T = TypeVar("T")
 
 SHORT_S = 20.0
 """Deadline of a question that reads sysfs or asks a tool for what the kernel knows."""
@@ -87,6 +90,14 @@ def answer(readings: Iterable[Reading], *asked: Testimony) -> Answer:
     return Answer(tuple(readings), tuple(each.ref for each in asked))
 
 
+def once(parser: Callable[[bytes], T]) -> Callable[[bytes], T]:
+    """Return `parser`, which reads an answer that several probes share only once.
+
+    The latest answers are kept; what is returned must not be changed by who gets it.
+    """
+    return functools.lru_cache(maxsize=_KEPT)(parser)
+
+
 def class_argv(folder: str, *files: str) -> tuple[str, ...]:
     """Return the command that reads `files` (patterns below the sysfs folder `folder`) in one go.
 
@@ -140,5 +151,7 @@ def refusal(told: Testimony, package: str) -> str:
 
 NOT_FOUND = 127
 """The exit status by which sh, and every transport, says that a command is not there."""
+
+_KEPT = 8  # hosts are asked side by side; one that was forgotten is read again
 
 _FORBIDDEN = (b"permission denied", b"a password is required", b"operation not permitted")

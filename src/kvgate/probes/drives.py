@@ -18,6 +18,7 @@ from kvgate.probes.base import (
     as_root,
     asks,
     class_argv,
+    once,
     reading,
     refusal,
     shifted,
@@ -56,12 +57,13 @@ SYSFS = class_argv(
 LSBLK = ("lsblk", "-J", "-b", "-d", "-o", "NAME,TYPE,SIZE,SERIAL,WWN,MODEL")
 NAMESPACES = ("/dev/nvme[0-9]n[0-9]", "/dev/nvme[0-9][0-9]n[0-9]")
 """The device files of NVMe namespaces, partitions and hidden paths of a multipath left out."""
+_from_sysfs = once(block.from_sysfs)
 
 
 def look(witness: Witness) -> tuple[tuple[BlockDevice, ...], Testimony]:
     """Return the block devices that sysfs shows, and what was asked."""
     asked = witness.ask(SYSFS, timeout_s=SHORT_S, env=PLAIN)
-    return block.from_sysfs(asked.stdout), asked
+    return _from_sysfs(asked.stdout), asked
 
 
 def by_lsblk(witness: Witness) -> tuple[tuple[BlockDevice, ...], Testimony]:

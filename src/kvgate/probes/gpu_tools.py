@@ -20,6 +20,7 @@ from kvgate.probes.base import (
     Probe,
     answer,
     as_root,
+    once,
     reading,
     refusal,
     untold,
@@ -33,6 +34,7 @@ SLOW_S = 30.0
 
 PACKAGE = "amd-smi-lib"
 OLD = ("rocm-smi", "--showproductname", "--json")
+_amd_smi = once(amd_smi.amd_smi)
 
 
 def _ask(witness: Witness, argv: tuple[str, ...]) -> Testimony:
@@ -53,7 +55,7 @@ def _probe(
         asked = _ask(witness, argv)
         if not asked.result.ok:
             return answer(untold(measures, refusal(asked, PACKAGE)), asked)
-        return answer(told(amd_smi.amd_smi(asked.stdout)), asked)
+        return answer(told(_amd_smi(asked.stdout)), asked)
 
     return Probe(
         name=name, measures=measures, ask=ask, commands=_commands(argv), tools=("amd-smi",)
@@ -121,7 +123,7 @@ def ask_model(witness: Witness) -> Answer:
     if not told.result.ok:
         return answer(untold(("gpu.model",), refusal(told, PACKAGE)), *asked)
     if told is asked[0]:
-        named = [(gpu.index, gpu.market_name) for gpu in amd_smi.amd_smi(told.stdout).gpus]
+        named = [(gpu.index, gpu.market_name) for gpu in _amd_smi(told.stdout).gpus]
     else:
         named = [(gpu.index, gpu.name) for gpu in _old(told).gpus]
     return answer([same("gpu.model", ((f"GPU {at}", name) for at, name in named))], *asked)

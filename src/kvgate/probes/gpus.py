@@ -20,6 +20,7 @@ from kvgate.probes.base import (
     Probe,
     answer,
     class_argv,
+    once,
     reading,
     shifted,
     untold,
@@ -71,6 +72,7 @@ MEASURES = (
     "gpu.bar_size",
 )
 NONE_DECLARED = "no GPU is declared for this host"
+_cards = once(gpu_sysfs.cards)
 
 
 def ask_cards(witness: Witness) -> Answer:
@@ -78,7 +80,7 @@ def ask_cards(witness: Witness) -> Answer:
     if witness.host.declared.gpus is None:
         return Answer(tuple(untold(MEASURES, NONE_DECLARED)), ())
     asked = witness.ask(CARDS, timeout_s=SHORT_S, env=PLAIN)
-    found = gpu_sysfs.cards(asked.result.stdout) if asked.result.exit_status == 0 else ()
+    found = _cards(asked.result.stdout) if asked.result.exit_status == 0 else ()
     if not found:
         why = "the amdgpu driver drives no GPU here: not loaded, or bound to another driver"
         return answer(untold(MEASURES, why), asked)
@@ -191,7 +193,7 @@ def ask_affinity(witness: Witness) -> Answer:
         return Answer(tuple(untold((name,), NONE_DECLARED)), ())
     asked = witness.ask(CARDS, timeout_s=SHORT_S, env=PLAIN)
     ports = witness.ask(NODES, timeout_s=SHORT_S, env=PLAIN)
-    found = gpu_sysfs.cards(asked.result.stdout) if asked.result.exit_status == 0 else ()
+    found = _cards(asked.result.stdout) if asked.result.exit_status == 0 else ()
     nodes = gpu_sysfs.nodes(ports.result.stdout) if ports.result.exit_status == 0 else {}
     near = {nodes.get(nic.name) for nic in witness.host.declared.nics}
     silent = [card.address for card in found if card.numa_node is None]

@@ -15,6 +15,7 @@ from kvgate.probes.base import (
     answer,
     asks,
     class_argv,
+    once,
     reading,
 )
 from kvgate.spec.inventory import Host, PcieLink
@@ -40,12 +41,13 @@ SYSFS = class_argv(
     "*/max_link_speed",
     "*/max_link_width",
 )
+_functions = once(pci.functions)
 
 
 def look(witness: Witness) -> tuple[tuple[pci.Function, ...], Testimony]:
     """Return the PCI functions that sysfs shows, and what was asked."""
     asked = witness.ask(SYSFS, timeout_s=SHORT_S, env=PLAIN)
-    return pci.functions(asked.stdout), asked
+    return _functions(asked.stdout), asked
 
 
 def ask_links(witness: Witness) -> Answer:

@@ -8,6 +8,7 @@ from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading
 from kvgate.parse import lspci, pcie_tree
 from kvgate.parse.pcie_tree import Aer
+from kvgate.probes import pci
 from kvgate.probes.base import (
     PLAIN,
     SHORT_S,
@@ -16,6 +17,7 @@ from kvgate.probes.base import (
     answer,
     as_root,
     asks,
+    once,
     reading,
     refusal,
     untold,
@@ -40,11 +42,12 @@ AER_MEASURES = (
     "pcie.root_nonfatal",
     "pcie.root_fatal",
 )
+_tree = once(pcie_tree.ways)
 
 
 def _ways(witness: Witness) -> tuple[dict[str, tuple[str, ...]], Testimony]:
     asked = witness.ask(TREE, timeout_s=SHORT_S, env=PLAIN)
-    return pcie_tree.ways(asked.stdout), asked
+    return _tree(asked.stdout), asked
 
 
 def _absent(address: str) -> str:
@@ -61,8 +64,8 @@ def ask_ways(witness: Witness) -> Answer:
     if not wanted:
         return Answer((), ())
     found, asked = _ways(witness)
-    told = witness.ask(SYSFS, timeout_s=SHORT_S, env=PLAIN)
-    functions = pcie_tree.functions(told.stdout)
+    listed, told = pci.look(witness)
+    functions = {each.address: each for each in listed}
     readings: list[Reading] = []
     for address in wanted:
         way = found.get(address)

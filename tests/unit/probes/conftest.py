@@ -2,6 +2,7 @@
 
 import datetime
 import hashlib
+import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -93,3 +94,38 @@ def told() -> Callable[[Any], dict[tuple[str, str], Any]]:
     return lambda answer: {
         (r.name, r.item): r.problem if r.value is None else r.value for r in answer.readings
     }
+
+
+@pytest.fixture(scope="session")
+def composed() -> Any:
+    """Return composed.py: the answers of a made-up server with 8 GPUs, 12 drives and 4 NICs."""
+    spec = importlib.util.spec_from_file_location("composed", Path(__file__).parent / "composed.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Server(Scripted):
+    """Answers a whole command by what `answers` holds for it; 127 for any other."""
+
+    def __init__(self, answers: Mapping[tuple[str, ...], Say]) -> None:
+        super().__init__({})
+        self.answers = answers
+
+    def run(self, argv: Sequence[str], **_: Any) -> CommandResult:
+        self.asked.append(tuple(argv))
+        return result_of(argv, self.answers.get(tuple(argv), (127, b"", b"not found")))
+
+
+@pytest.fixture
+def server(composed: Any) -> MakeWitness:
+    """Return witness(changed answers, **declared) of the composed server."""
+
+    def make(changed: Mapping[tuple[str, ...], Say] | None = None, **declared: Any) -> Witness:
+        answers = composed.answers() | dict(changed or {})
+        host = host_of(composed.DECLARED | declared)
+        return Witness(host, Server(answers), keep)  # type: ignore[arg-type]
+
+    return make
