@@ -8,6 +8,8 @@ from pathlib import Path
 from kvgate.engine import judging
 from kvgate.model.finding import RunResult
 from kvgate.store.findings import write_findings
+from kvgate.store.layout import listing, sums_name
+from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
 from kvgate.store.seal import seal
 
@@ -22,13 +24,22 @@ def finish_run(run: Path, *, render: Render | None) -> RunResult:
     2. The first seal covers the run: manifest, inputs, journal, measurements, evidence, logs.
     3. The judge decides from what is sealed; findings and reports are written beside it.
     4. The second seal covers those.
+    Killed anywhere in it, it is called again and goes on: what was sealed stays as it is.
     """
-    with RunWriter.open(run) as writer:
-        writer.event("run_end")  # 1
-    seal(run)  # 2
+    if not RunReader(run).sealed():
+        with RunWriter.open(run) as writer:
+            if not any(RunReader(run).events("run_end")):
+                writer.event("run_end")  # 1
+        seal(run)  # 2
     result = show_state(run, render=render)  # 3
-    seal(run)  # 4
+    if half_finished(run):
+        seal(run)  # 4
     return result
+
+
+def half_finished(run: Path) -> bool:
+    """Tell whether `run` was sealed, and what was to follow (findings, report, seal) was not."""
+    return RunReader(run).sealed() and sums_name(1) not in listing(run).files
 
 
 def show_state(run: Path, *, render: Render | None) -> RunResult:

@@ -19,7 +19,7 @@ from kvgate.store import disk
 from kvgate.store.reader import RunReader
 from kvgate.transport.base import CommandResult
 from kvgate.transport.recording import Answered, Recording, to_bytes
-from kvgate.untrusted import MASK, mask, mask_bytes
+from kvgate.untrusted import mask, mask_bytes
 
 RECORDINGS = "hosts"
 """The folder of recordings beside the recorded inventory."""
@@ -27,6 +27,7 @@ RECORDINGS = "hosts"
 _KEPT = ("roles", "sudo", "tools", "scratch", "baseline", "declared")
 _SIGNAL = re.compile(r"ended by signal (\d{1,3})", re.ASCII)
 _DEADLINE = re.compile(r"ended by its deadline after .*")
+_MASKED = re.compile(r"masked: (\d{1,9}) places?", re.ASCII)
 _DROPPED = re.compile(r"(stdout|stderr): (\d{1,18}) bytes over the cap were dropped", re.ASCII)
 _BASE = re.compile(rb"^base:.*$", re.MULTILINE)
 
@@ -141,6 +142,8 @@ def _answered(scope: str, piece: Evidence) -> Answered:
     stdout, in_stdout = mask_bytes(piece.stdout)
     stderr, in_stderr = mask_bytes(piece.stderr)
     argv = tuple(mask(word) for word in piece.command)
+    places = in_stdout + in_stderr + sum(a != b for a, b in zip(argv, piece.command, strict=True))
+    places += sum(int(m[1]) for note in piece.notes if (m := _MASKED.fullmatch(note)))
     ended = [match for note in piece.notes if (match := _SIGNAL.fullmatch(note))]
     dropped = {m[1]: int(m[2]) for note in piece.notes if (m := _DROPPED.fullmatch(note))}
     result = CommandResult(
@@ -155,10 +158,9 @@ def _answered(scope: str, piece: Evidence) -> Answered:
         stdout_dropped=dropped.get("stdout", 0),
         stderr_dropped=dropped.get("stderr", 0),
         signal=int(ended[0][1]) if ended else None,
+        masked=places,
     )
-    told = (*argv, stdout.decode("utf-8", "replace"), stderr.decode("utf-8", "replace"))
-    masked = bool(in_stdout or in_stderr) or any(MASK in text for text in told)
-    return Answered(result=result, scope=scope, masked=masked)
+    return Answered(result=result, scope=scope)
 
 
 def _inventory(setup: Setup, run: str) -> bytes:
@@ -194,7 +196,7 @@ def _write_plan(workspace: Workspace, setup: Setup, out: Path) -> Path:
 def _remarks(workspace: Workspace, setup: Setup, recordings: Sequence[Recording]) -> Iterator[str]:
     """Yield what someone who replays it should know."""
     for made in recordings:
-        hidden = sum(answer.masked for answer in made.answers)
+        hidden = sum(1 for answer in made.answers if answer.result.masked)
         if hidden:
             yield f"{made.host}: {hidden} answers held secrets, which are masked"
         if not made.answers:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from kvgate.engine import judging, soak
-from kvgate.engine.finish import Render, finish_run, show_state
+from kvgate.engine.finish import Render, finish_run, half_finished, show_state
 from kvgate.engine.gate import finished, note_interruption, open_for_soak
 from kvgate.engine.logs import make_harmless
 from kvgate.engine.progress import Message, read_messages
@@ -27,6 +27,7 @@ from kvgate.engine.workspace import Setup, Workspace, frozen_setup
 from kvgate.errors import GateClosedError, KvgateError
 from kvgate.model.finding import RunResult
 from kvgate.model.verdict import Disposition
+from kvgate.store import disk
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
 from kvgate.transport import secret
@@ -73,7 +74,7 @@ def run_gates(
     secret.learn(setup.inventory.value.hosts.values())
     with _terminations_as_interrupt():
         try:
-            broke = _all_gates(workspace, setup, run, tell)
+            broke = "" if half_finished(run) else _all_gates(workspace, setup, run, tell)
         except KeyboardInterrupt:
             broke = "interrupted"
     if broke:
@@ -183,9 +184,11 @@ def watch_child(
     alive_out, alive_in = os.pipe()
     environment = {k: v for k, v in os.environ.items() if k != "PYTEST_ADDOPTS"}
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    (run / "logs").mkdir(exist_ok=True)
+    disk.make_folder(run / "logs")
     path = run / "logs" / f"{log}.log"
-    with path.open("ab") as output:
+    with disk.told(path, "opening it for writing"):
+        output = path.open("ab")
+    with output:
         begun = output.tell()
         child = subprocess.Popen(
             [*command, "--progress-fd", str(progress_in), "--alive-fd", str(alive_out)],
@@ -278,6 +281,7 @@ def resume(workspace: Workspace, run: Path) -> Setup:
     for gate in reader.manifest["gates"]:
         if not finished(reader, gate):
             refuse_changed_suite(workspace, reader, setup.planned(gate).suite)
-    with RunWriter.open(run) as writer:
-        writer.event("resumed", because="by the command line")
+    if not half_finished(run):  # a sealed one is refused, but for what its end still lacks
+        with RunWriter.open(run) as writer:
+            writer.event("resumed", because="by the command line")
     return setup

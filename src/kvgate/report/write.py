@@ -7,6 +7,7 @@ from pathlib import Path
 from kvgate.errors import StoreError
 from kvgate.model.finding import RunResult
 from kvgate.report.render import render
+from kvgate.store import disk
 from kvgate.store.reader import RunReader
 
 FORMATS = ("html", "md", "json", "junit")
@@ -24,11 +25,11 @@ def write_reports(
     reader = RunReader(run)
     made = render(reader, result, formats=formats, templates=templates)
     folder = _folder(run, made, sealed=reader.sealed())
-    folder.mkdir(exist_ok=True)
+    disk.make_folder(folder)
     for name, content in made.items():
         path = folder / name
         if not path.is_file() or path.read_bytes() != content:
-            path.write_bytes(content)
+            disk.replace(path, content)  # whole or not at all: a killed report is never sealed torn
     return tuple(folder / name for name in made)
 
 

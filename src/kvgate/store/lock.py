@@ -28,7 +28,7 @@ class RunLock:
                 fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._file.truncate(0)
             self._file.write(_me())
-        except disk.WriteFailedError as err:
+        except BaseException as err:  # an interrupt too: it must not leave the run locked
             self._file.close()
             if isinstance(err.__cause__, BlockingIOError):
                 raise RunLockedError(

@@ -55,8 +55,11 @@ def pack_number(name: str) -> int | None:
 
 
 def packs(folder: Path) -> list[int]:
-    """Return the numbers of the packs in `folder`, in order."""
-    found = (pack_number(entry.name) for entry in folder.iterdir())
+    """Return the numbers of the packs in `folder`, in order; DamagedRunError if it is gone."""
+    try:
+        found = [pack_number(entry.name) for entry in folder.iterdir()]
+    except OSError as err:
+        raise DamagedRunError(f"{folder}: can't be listed: {err.strerror or err}") from err
     return sorted(number for number in found if number is not None)
 
 

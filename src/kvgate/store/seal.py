@@ -32,7 +32,8 @@ def seal(path: Path) -> str:
     report, attestations) and the layer before.
 
     1. For the first layer, open and close the run: what a crash tore off is cut and journalled.
-    2. Take the lock: nothing is written to the run meanwhile.
+    2. Take the lock: nothing is written to the run meanwhile. Remove what a crash left of files
+       that were being written: a layer that covered one would never verify again.
     3. Verify the run as it stands; a damaged one is not sealed.
     4. Bring every covered file to the medium and hash it.
     5. Write the layer's file whole (temporary name, fsync, rename, fsync of the folder).
@@ -44,9 +45,22 @@ def seal(path: Path) -> str:
         RunWriter.open(path).close()  # 1
     lock = RunLock(path)  # 2
     try:
+        _tidy(path)
         return _seal(path)
     finally:
         lock.release()
+
+
+def _tidy(path: Path) -> None:
+    files = listing(path).files
+    try:
+        covered = {name for _, _, data in sums.layers(path, files) for name in sums.read(data)}
+    except DamagedRunError:
+        return  # `verify` says it, and nothing is sealed
+    for name in files:
+        torn = name.rpartition("/")[2].startswith(disk.TEMPORARY)
+        if torn and not (name in covered or belongs_to_run(name)):
+            disk.remove(path / name)
 
 
 def _seal(path: Path) -> str:

@@ -18,7 +18,7 @@ from kvgate.errors import SpecError
 from kvgate.transport.base import CommandResult
 
 FORMAT = "kvgate-recording/1"
-_NUMBERS = ("stdout_dropped", "stderr_dropped")
+_NUMBERS = ("masked", "stdout_dropped", "stderr_dropped")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,6 @@ class Answered:
 
     result: CommandResult
     scope: str = ""
-    masked: bool = False  # a secret was cut out of it when it was recorded
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +61,7 @@ def _line(answer: Answered) -> dict[str, Any]:
         "command": list(result.argv),
         "elapsed_us": round(result.elapsed_s * 10**6),
         "exit_status": result.exit_status,
-        "masked": answer.masked,
+        "masked": result.masked,
         "scope": answer.scope,
         "signal": result.signal,
         "started_at": result.started_at.isoformat(timespec="microseconds"),
@@ -135,9 +134,7 @@ def _answer(fields: dict[str, Any], host: str, name: str, number: int) -> Answer
             signal=_number_or_none(fields["signal"]),
             **numbers,
         )
-        return Answered(
-            result=result, scope=_text(fields["scope"]), masked=fields["masked"] is True
-        )
+        return Answered(result=result, scope=_text(fields["scope"]))
     except (KeyError, TypeError, ValueError, AttributeError) as err:
         _refuse(name, number, f"is no answer of a recording: {err!r}", err)
 
