@@ -7,7 +7,7 @@ READY := .venv/ready
 PYTHONS := .make/pythons/ready
 JOBS ?= 2
 
-.PHONY: run test lint bench setup clean help
+.PHONY: run test test-faults lint bench bundle test-bundle setup clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -27,11 +27,17 @@ bench: $(READY) ## benchmarks against peers, side by side (not part of `make tes
 setup: $(READY) ## only install what is missing
 
 $(READY): pyproject.toml tools/setup.sh
+bundle: $(READY) ## one archive in dist/ that installs on a machine without network
+	@$(BIN)/python tools/bundle.py
+
+test-bundle: $(READY) ## make the bundle and install it in a network namespace without routes
+	@$(BIN)/python -m pytest tests/bundle -q -o norecursedirs= -p no:xdist
+
 	@sh tools/setup.sh
 
-clean: ## remove the virtual environment and caches, never runs
-	rm -rf .venv .make .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 # Other Pythons, to judge with: the findings must be the same. None there, or no network: no error.
 $(PYTHONS): $(READY) tools/pythons.sh
 	@sh tools/pythons.sh
 
+clean: ## remove the virtual environment and caches, never runs
+	rm -rf .venv .make .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -80,6 +80,12 @@ class RunLockedError(StoreError):
     """Another process is writing this run."""
 
 
+class HostsInUseError(StoreError):
+    """Another controller holds hosts of this inventory: nothing was run."""
+
+    exit_code = 2
+
+
 class DamagedRunError(StoreError):
     """A run folder holds bytes that were altered, cut or are missing."""
 

@@ -12,9 +12,10 @@ from kvgate.cli.live import LiveView, make_console
 from kvgate.cli.places import run_of, setup_of, workspace_of
 from kvgate.cli.show import show_result
 from kvgate.engine.check import refuse_unsound
+from kvgate.engine.holding import hold, places
 from kvgate.engine.start import create_run
 from kvgate.engine.supervise import Outcome, resume, run_gates
-from kvgate.engine.workspace import Setup, Workspace
+from kvgate.engine.workspace import Setup, Workspace, frozen_setup
 from kvgate.errors import UsageError
 from kvgate.model.finding import RunResult
 from kvgate.report.write import write_reports
@@ -33,22 +34,27 @@ def run_verb(arguments: argparse.Namespace, command: list[str]) -> int:
             )
         path = run_of(arguments, arguments.resume)
         workspace = Workspace.find(path.parent)
-        setup = resume(workspace, path)
-        return _conclude(workspace, _watched(workspace, setup, path), "run")
+        inventory = frozen_setup(RunReader(path)).inventory.value
+        with hold(workspace.runs, places(inventory), path.name):
+            outcome = _watched(workspace, resume(workspace, path), path)
+        return _conclude(workspace, outcome, "run")
     workspace, setup = setup_of(arguments)
     refuse_unsound(workspace, setup)
     gates = [entry.gate for entry in setup.plan.value.gates]
     if arguments.gate:
         gates = [setup.planned(arguments.gate).gate]
-    path = create_run(
-        workspace,
-        setup,
-        gates=gates,
-        command=command,
-        forced=arguments.force_gate,
-        timing=arguments.timing,
-    )
-    return _conclude(workspace, _watched(workspace, setup, path), "run")
+    with hold(workspace.runs, places(setup.inventory.value)) as held:
+        path = create_run(
+            workspace,
+            setup,
+            gates=gates,
+            command=command,
+            forced=arguments.force_gate,
+            timing=arguments.timing,
+        )
+        held.name_run(path.name)
+        outcome = _watched(workspace, setup, path)
+    return _conclude(workspace, outcome, "run")
 
 
 def rehearse_verb(arguments: argparse.Namespace, command: list[str]) -> int:

@@ -10,12 +10,14 @@ from kvgate.engine import soak
 from kvgate.engine.check import refuse_unsound
 from kvgate.engine.finish import finish_run
 from kvgate.engine.gate import open_for_soak
+from kvgate.engine.holding import hold, places
 from kvgate.engine.progress import Progress
 from kvgate.engine.start import create_run
 from kvgate.engine.supervise import watch_child
 from kvgate.engine.workspace import Workspace, default_plan, frozen_setup, load_setup
 from kvgate.errors import HarnessError, UsageError
 from kvgate.model.finding import RunResult
+from kvgate.store.hostlock import HostLock
 from kvgate.store.reader import RunReader
 
 
@@ -25,6 +27,7 @@ class Direct:
 
     run: Path
     gate: str
+    held: HostLock
     result: RunResult | None = None
 
     @classmethod
@@ -40,7 +43,8 @@ class Direct:
     ) -> Direct:
         """Make the run for the one gate whose suite `tests` belong to.
 
-        Raises UsageError for tests of no gate or of several, SpecError for unsound files.
+        Holds the hosts until `end`, or the end of this process. Raises UsageError for tests of no
+        gate or of several, SpecError for unsound files, HostsInUseError.
         """
         path = Path(plan) if plan else default_plan(workspace)
         setup = load_setup(workspace, path, inventory)
@@ -58,8 +62,10 @@ class Direct:
             )
         refuse_unsound(workspace, setup)
         gate = gates.pop()
+        held = hold(workspace.runs, places(setup.inventory.value))
         run = create_run(workspace, setup, gates=[gate], command=command, forced=forced)
-        return cls(run, gate)
+        held.name_run(run.name)
+        return cls(run, gate, held)
 
     def soak(self, workspace: Workspace, progress: Progress) -> None:
         """Run the gate's soak first, if its plan has one: tests only read what it recorded.
@@ -84,8 +90,9 @@ class Direct:
             )
 
     def end(self) -> None:
-        """Seal and judge the run."""
+        """Seal and judge the run, and let its hosts go."""
         self.result = finish_run(self.run, render=None)
+        self.held.release()
 
     @property
     def exit_code(self) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kvgate.engine.draft import Draft, draft
+from kvgate.engine.holding import HERE, hold
 from kvgate.engine.workspace import (
     LOCAL_INVENTORY,
     LOCAL_PLAN,
@@ -45,9 +46,13 @@ def rehearsal(
     """Yield the rehearsal's setup and remarks while its sshd runs; nothing is left afterwards.
 
     The sshd of a `resumed` run listens where the run's frozen inventory has it.
-    Raises HarnessError where sshd is missing, SpecError where the drafted files are not sound.
+    Raises HarnessError where sshd is missing, SpecError where the drafted files are not sound,
+    HostsInUseError where this machine is in use by another run of this workspace.
     """
-    with PrivateSshd(workspace.root / SSH_FOLDER, port=_port(resumed)) as sshd:
+    with (
+        hold(workspace.runs, {HERE: HERE}),
+        PrivateSshd(workspace.root / SSH_FOLDER, port=_port(resumed)) as sshd,
+    ):
         drafted = _draft(workspace, plan, SSH_INVENTORY, sshd.host_entry())
         yield load_setup(workspace, drafted.plan, drafted.inventory), drafted.remarks
 

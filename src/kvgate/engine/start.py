@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import getpass
 import hashlib
 import platform
 import secrets
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kvgate.engine.check import version
+from kvgate.engine.holding import user
 from kvgate.engine.workspace import Setup, Workspace, recording_input
 from kvgate.errors import StoreError
 from kvgate.store.reader import RunReader
@@ -72,7 +72,7 @@ def create_run(
 def _made_by(workspace: Workspace) -> dict[str, Any]:
     """Return who makes the run, with what, from which commit."""
     return {
-        "who": {"user": _user(), "host": socket.gethostname()},
+        "who": {"user": user(), "host": socket.gethostname()},
         "kvgate": version(),
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -121,10 +121,3 @@ def git_head(folder: Path) -> dict[str, Any]:
 
     head = ask("rev-parse", "HEAD")
     return {} if head is None else {"head": head, "dirty": bool(ask("status", "--porcelain"))}
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError, ImportError):  # a uid without an account
-        return "unknown"

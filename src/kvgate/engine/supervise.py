@@ -27,7 +27,7 @@ from kvgate.engine.workspace import Setup, Workspace, frozen_setup
 from kvgate.errors import GateClosedError, KvgateError
 from kvgate.model.finding import RunResult
 from kvgate.model.verdict import Disposition
-from kvgate.store import disk
+from kvgate.store import disk, hostlock
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
 from kvgate.transport import secret
@@ -195,7 +195,7 @@ def watch_child(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            pass_fds=(progress_in, alive_out),
+            pass_fds=(progress_in, alive_out, *hostlock.inherited()),
             start_new_session=True,
             env=environment,
         )

@@ -11,7 +11,7 @@ from kvgate.model.finding import GateResult
 from kvgate.model.verdict import Verdict
 from kvgate.report import charts, findings, happened, hosts, show, spent
 from kvgate.report.exhibits import Exhibits
-from kvgate.report.sources import Sources
+from kvgate.report.sources import JournalEvent, Sources
 from kvgate.report.text import css_string, harmless, visible
 from kvgate.report.views import DISPOSITIONS, MARKS, Count, Fact, GateView, Look, Page
 from kvgate.store.layout import SUMS
@@ -78,13 +78,20 @@ def _facts(sources: Sources) -> Iterator[Fact]:
     )
     if span := sources.span():
         began, ended = span
-        took = show.duration((ended - began).total_seconds())
+        took = show.duration(_took_s(sources.events[0], sources.events[-1]))
         yield Fact("Began", show.clock(began))
         yield Fact("Ended", f"{show.clock(ended)} (after {took})")
     yield Fact("By", _who(told("who")))
     yield Fact("kvgate", str(told("version", "kvgate") or "unknown"))
     yield Fact("Git", _git(told("git")), Look.CODE)
     yield Fact("Command", _command(told("command")), Look.CODE)
+
+
+def _took_s(first: JournalEvent, last: JournalEvent) -> float:
+    """Return the time between two records; within a boot a stepped wall clock changes nothing."""
+    if first.boot == last.boot:
+        return last.mono - first.mono
+    return max(0.0, (show.moment(last.utc) - show.moment(first.utc)).total_seconds())
 
 
 def _who(who: Any) -> str:

@@ -64,7 +64,7 @@ def imported(tree: ast.Module) -> Iterator[str]:
 
 
 def ours(file: str, name: str) -> bool:
-    """A reading masks secrets when it is made, long before anything is judged; the judge may not."""
+    """Tell whether it may be imported; a reading masks secrets when it is made, not when judged."""
     if name.startswith("kvgate.untrusted."):
         return file == "model/record.py"
     return any(name == each or name.startswith(each + ".") for each in OURS)
