@@ -18,21 +18,24 @@ run: $(READY) ## rehearse G1 to G4 on this machine over real SSH (about 4 minute
 test: $(READY) $(PYTHONS) ## everything that proves kvgate works (under 10 minutes on 2 cores)
 	@$(BIN)/python -m pytest tests -n $(JOBS) --dist loadfile -q
 
+test-faults: $(READY) ## kill `kvgate run` at 100 random moments; prints kills survived / tried
+	@$(BIN)/python -m pytest tests/faults -q -o norecursedirs= -p no:xdist
+
 lint: $(READY) ## only the linters, types and layers
 	@$(BIN)/python -m pytest tests/unit/test_house.py -q
 
 bench: $(READY) ## benchmarks against peers, side by side (not part of `make test`)
 	@$(BIN)/python -m pytest tests/benchmarks -q -o norecursedirs= -p no:xdist --benchmark-columns=median,ops,rounds
 
-setup: $(READY) ## only install what is missing
-
-$(READY): pyproject.toml tools/setup.sh
 bundle: $(READY) ## one archive in dist/ that installs on a machine without network
 	@$(BIN)/python tools/bundle.py
 
 test-bundle: $(READY) ## make the bundle and install it in a network namespace without routes
 	@$(BIN)/python -m pytest tests/bundle -q -o norecursedirs= -p no:xdist
 
+setup: $(READY) ## only install what is missing
+
+$(READY): pyproject.toml tools/setup.sh
 	@sh tools/setup.sh
 
 # Other Pythons, to judge with: the findings must be the same. None there, or no network: no error.
