@@ -82,8 +82,8 @@ def test_split_and_parse(benchmark: Any, composed: Any, host: Host) -> None:
         value
         for module in list(sys.modules.values())
         if module.__name__.startswith("kvgate.probes")
-        for value in vars(module).values()
-        if hasattr(value, "cache_clear")
+        for name, value in vars(module).items()
+        if name.startswith("_") and hasattr(value, "cache_clear")
     ]
     assert caches
 

@@ -11,9 +11,7 @@ from kvgate.parse import sysfs
 from kvgate.parse.pci import Function
 from kvgate.parse.text import lines, refuse, shown
 
-_ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
-_LINK = re.compile(rf".* (?P<name>{_ADDRESS}) -> \S*?devices/(?P<path>\S+)")
-_BRIDGE = re.compile(_ADDRESS)
+_FUNCTION = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _TOTAL = re.compile(r"TOTAL_ERR_(?:COR|NONFATAL|FATAL) ([0-9]{1,20})")
 _WHAT = "PCI tree"
 
@@ -27,13 +25,14 @@ def ways(answer: bytes) -> dict[str, tuple[str, ...]]:
     for line in lines(answer, _WHAT):
         if not line.strip() or line.startswith("total "):
             continue
-        match = _LINK.fullmatch(line)
-        if not match:
+        listed, _, target = line.rpartition(" -> ")
+        name = listed.rpartition(" ")[2]
+        way = tuple(filter(_FUNCTION.fullmatch, target.partition("/devices/")[2].split("/")))
+        if not _FUNCTION.fullmatch(name):
             refuse(_WHAT, f"{shown(line)} is no link of /sys/bus/pci/devices")
-        way = tuple(part for part in match["path"].split("/") if _BRIDGE.fullmatch(part))
-        if not way or way[-1] != match["name"]:
-            refuse(_WHAT, f"{shown(line)} does not lead to {match['name']}")
-        found[match["name"]] = way
+        if not way or way[-1] != name:
+            refuse(_WHAT, f"{shown(line)} does not lead to {name}")
+        found[name] = way
     return found
 
 

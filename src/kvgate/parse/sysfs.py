@@ -10,7 +10,9 @@ import re
 
 from kvgate.parse.text import refuse, shown
 
-_LINE = re.compile(rb"([^/\s]{1,64})/([A-Za-z0-9_/]{1,64}):(.*)", re.DOTALL)
+_SHAPE = rb"([^/\s]{1,64})/([A-Za-z0-9_/]{1,64}):(.*)"
+_LINE = re.compile(_SHAPE)
+_LINES = re.compile(rb"^" + _SHAPE + rb"$", re.MULTILINE)
 
 Attributes = dict[str, dict[str, bytes]]
 """Item → attribute → its bytes as the kernel gave them, without the last line end."""
@@ -21,21 +23,24 @@ def attributes(answer: bytes, what: str) -> Attributes:
 
     An attribute of several lines (binary, or with line ends in it) comes joined again.
     """
-    found: Attributes = {}
-    for line in answer.split(b"\n"):
-        if not line:
-            continue
-        match = _LINE.fullmatch(line)
-        if not match:
-            refuse(what, f"{shown(line)} is not ITEM/ATTRIBUTE:VALUE")
-        try:
-            item, name = match[1].decode(), match[2].decode()
-        except UnicodeDecodeError:
-            refuse(what, f"{shown(line)} names no item in UTF-8")
-        values = found.setdefault(item, {})
-        before = values.get(name)
-        values[name] = match[3] if before is None else before + b"\n" + match[3]
-    return found
+    matches = _LINES.findall(answer)
+    if len(matches) != sum(map(bool, answer.split(b"\n"))):
+        odd = next(line for line in answer.split(b"\n") if line and not _LINE.fullmatch(line))
+        refuse(what, f"{shown(odd)} is not ITEM/ATTRIBUTE:VALUE")
+    raw: dict[bytes, dict[str, bytes]] = {}
+    names: dict[bytes, str] = {}  # attributes are few and ASCII, items many
+    for item, attribute, value in matches:
+        values = raw.get(item)
+        if values is None:
+            values = raw[item] = {}
+        name = names.get(attribute)
+        if name is None:
+            name = names[attribute] = attribute.decode("ascii")
+        values[name] = values[name] + b"\n" + value if name in values else value
+    try:
+        return {item.decode(): values for item, values in raw.items()}
+    except UnicodeDecodeError:
+        refuse(what, "an item's name is not UTF-8")
 
 
 def text(values: dict[str, bytes], name: str, what: str) -> str | None:

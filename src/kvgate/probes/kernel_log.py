@@ -80,8 +80,7 @@ def telling(log: bytes) -> bytes:
         starts.append(at)
     lines = log.split(b"\n")
     kept = {0}
-    for pattern in patterns():
-        needs = pattern.needs.encode()
+    for needs in {pattern.needs.encode() for pattern in patterns()}:
         at = log.find(needs)
         while at >= 0:
             number = bisect.bisect_right(starts, at) - 1
