@@ -17,7 +17,8 @@ for python in python3.14 python3.13 python3.12 python3.11 "${PYENV_ROOT:-$HOME/.
 import sys
 if sys.version_info >= (3, 11): print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue
 	home=.make/pythons/$version
-	if [ -z "$version" ] || [ "$version" = "$mine" ] || [ -x "$home/bin/python" ]; then continue; fi
+	if [ -z "$version" ] || [ "$version" = "$mine" ]; then continue; fi
+	if [ -x "$home/bin/python" ]; then break; fi
 	# shellcheck disable=SC2086
 	if "$python" -m venv "$home" >/dev/null 2>&1 &&
 		"$home/bin/python" -m pip install -q --disable-pip-version-check --retries 1 --timeout 20 $needs \
