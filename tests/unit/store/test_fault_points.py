@@ -45,7 +45,7 @@ from kvgate.witness import Answer
 
 LEAST_POINTS = 5000
 CPU_BUDGET_S = 120  # some 35 s where nothing else runs
-RESUMED_EVERY = 40
+RESUMED_EVERY = 80
 HOSTS = ("ini1", "ini2")
 ROUNDS = ("1",)
 NOON = datetime.datetime(2026, 5, 12, 12, 0, tzinfo=datetime.UTC)
