@@ -8,7 +8,6 @@ where there is not.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -204,8 +203,7 @@ def _number(said: Mapping[str, Any], key: str, where: str) -> float:
     if (
         not isinstance(value, int | float)
         or isinstance(value, bool)
-        or not math.isfinite(value)
-        or not 0 <= value < 2**70
+        or not 0 <= value < 2**70  # nor NaN
     ):
         raise FioOutputError(f"{where}: '{key}' is {str(value)[:60]!r}, not a number from 0 up")
     return value

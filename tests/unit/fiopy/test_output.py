@@ -123,6 +123,8 @@ def test_units_follow_key_and_version(
         {"iops": None},
         {"iops": "N/A"},
         {"iops": -1},
+        {"iops": 10**400},
+        {"iops": float("nan")},
         {"runtime": True},
         {"bw": []},
         {"io_bytes": 1.5},
