@@ -120,6 +120,25 @@ def test_a_later_gate_opens_on_an_earlier_run_with_the_same_serials(site: Site) 
     assert any("opens on G1" in e["text"] for e in site.events("note"))
 
 
+@pytest.mark.parametrize("how", ["altered", "sealed-by-hand"])
+def test_an_earlier_run_that_is_not_as_it_was_sealed_opens_nothing(site: Site, how: str) -> None:
+    site.gate("G1", ONE, HOLDS)
+    site.gate("G2", {"G2.1": ("b.held", "{at_most: 2 ms}")}, SECOND, entry="G1")
+    site.plan("G1", "G2")
+    assert site.kvgate("run", "--gate", "G1").returncode == 0
+    run = site.newest()
+    if how == "altered":
+        journal = run / "journal.jsonl"
+        journal.write_bytes(journal.read_bytes().replace(b'"note"', b'"nota"', 1) + b"\n")
+    else:
+        (run / "SHA256SUMS.1").unlink()
+        (run / "SHA256SUMS").write_bytes(b"")
+    assert site.kvgate("run", "--gate", "G2").returncode == 2
+    because = site.events("gate_refused")[0]["because"]
+    assert "G2 stays closed" in because
+    assert run.name in because
+
+
 def test_a_forced_gate_opens_and_bars_acceptance(site: Site) -> None:
     site.gate("G1", ONE, HOLDS)
     site.gate("G2", {"G2.1": ("b.held", "{at_most: 2 ms}")}, SECOND, entry="G1")

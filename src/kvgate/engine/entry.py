@@ -11,8 +11,10 @@ from kvgate.errors import DamagedRunError, GateClosedError, KvgateError, StoreEr
 from kvgate.model.verdict import Disposition
 from kvgate.probes.identity import identity
 from kvgate.spec.inventory import Host
+from kvgate.store.layout import belongs_to_run
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
+from kvgate.store.verify import verify
 from kvgate.untrusted import mask
 from kvgate.witness import Witness
 
@@ -46,13 +48,14 @@ def refuse_closed(setup: Setup, gate: str, run: RunWriter, identities: Identitie
     """Raise GateClosedError unless every entry gate was accepted on these serial numbers.
 
     1. A gate before it that was judged in this run decides.
-    2. Else the newest sealed run of the same profile beside this one that judged it does.
+    2. Else the newest sealed run of the same profile beside this one that judged it does, if it
+    is as it was sealed.
     A run that was forced opens nothing. What opened the gate is journalled.
     """
     for entry in setup.gates[gate].value.entry:
         here = RunReader(run.path)
         own = _decided(here, entry)  # 1
-        where = here if own else _earlier(run.path.parent, here, entry)  # 2
+        where = here if own else _sound(gate, run.path.parent, here, entry)  # 2
         if where is None:
             raise _closed(gate, f"{entry} was not run yet on this inventory")
         disposition = own or _decided(where, entry)
@@ -95,6 +98,19 @@ def _earlier(runs: Path, here: RunReader, gate: str) -> RunReader | None:
         if reader.sealed() and not any(reader.events("forced")) and _decided(reader, gate):
             return reader
     return None
+
+
+def _sound(gate: str, runs: Path, here: RunReader, entry: str) -> RunReader | None:
+    """Return the earlier run that counts for `entry`; raises GateClosedError if it was altered."""
+    try:
+        found = _earlier(runs, here, entry)
+        problems = verify(found.path).problems if found else ()
+    except DamagedRunError as err:
+        raise _closed(gate, f"whether {entry} was accepted can't be told: {err.message}") from err
+    for each in problems:
+        if each.kind != "added" or belongs_to_run(each.path):  # what is beside a run is no part
+            raise _closed(gate, f"{found and found.path.name} is not as it was sealed: {each}")
+    return found
 
 
 def _readers(paths: Sequence[Path]) -> Iterator[RunReader]:
