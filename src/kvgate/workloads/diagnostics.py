@@ -1,0 +1,263 @@
+"""Long diagnostics of the makers: started, watched, cancelled, judged by their own words.
+
+rvs and agfhc levels for GPUs, stressapptest for memory (`drive_test` has the drives' own). They
+load the hardware, so they are no probes. One call is one block of a suite: what was cut short
+counts for nothing and is run again when the run goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+
+from kvgate.errors import HarnessError, NotRunError
+from kvgate.model.quantity import Quantity
+from kvgate.model.record import Reading
+from kvgate.spec.inventory import Host
+from kvgate.transport.base import CommandResult
+from kvgate.witness import Answer, Witness, as_evidence
+from kvgate.workloads.base import Estimate, OnProgress
+
+Around = Callable[[], AbstractContextManager[object]]
+"""Makes the context in which the tool works (``bench.child``)."""
+
+PLAIN = {"LC_ALL": "C"}
+_ASK_S = 20.0
+_WATCH_S = 1.0
+_LOOK_S = 0.1
+_GRACE_S = 10.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a tool's own words say. ``passed`` None: neither its pass nor its fail was said."""
+
+    passed: bool | None
+    findings: tuple[str, ...]  # the lines that say what failed, at most `MOST_FINDINGS`
+
+
+MOST_FINDINGS = 20
+Read = Callable[[CommandResult], Outcome]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostic:
+    """A diagnostic: its command, how long it takes, and what it says when all is well.
+
+    ``needs`` is the tool that must be there, ``package`` where it comes from.
+    """
+
+    name: str  # "rvs.level-4"
+    argv: tuple[str, ...]
+    needs: str
+    package: str
+    seconds: float
+    read: Read
+
+    @property
+    def deadline_s(self) -> float:
+        """Return after what time it hangs: three times what it should take, and ten minutes."""
+        return 3 * self.seconds + 600
+
+
+# what the tools say
+
+_RVS_FAILS = re.compile(
+    r"met:\s*(?i:FALSE)|pass:\s*(?i:FALSE)|\[ERROR\s*\]|\bFAIL(?:ED|URE)?\b|\bCouldn't\b"
+)
+_RVS_PASSES = re.compile(r"met:\s*TRUE|pass:\s*TRUE", re.IGNORECASE)
+_AGFHC_PASS = "code AGFHC_SUCCESS"  # noqa: S105  no password
+_AGFHC_FAILS = re.compile(r"FAIL|ERROR|ABORT")
+_STRESS = re.compile(r"^Status: (PASS|FAIL)\b", re.MULTILINE)
+_STRESS_FINDINGS = re.compile(r"miscompare|hardware incident|error", re.IGNORECASE)
+
+
+def rvs_outcome(result: CommandResult) -> Outcome:
+    """Read rvs: passed if an action met its target, none failed, and it exited 0."""
+    text = _text(result)
+    bad = _lines(text, _RVS_FAILS)
+    good = bool(_RVS_PASSES.search(text))
+    return _outcome(result, bad=bad, good=good)
+
+
+def agfhc_outcome(result: CommandResult) -> Outcome:
+    """Read agfhc: passed by ``code AGFHC_SUCCESS`` with no FAIL, ERROR or ABORT anywhere."""
+    text = _text(result)
+    return _outcome(result, bad=_lines(text, _AGFHC_FAILS), good=_AGFHC_PASS in text)
+
+
+def stress_outcome(result: CommandResult) -> Outcome:
+    """Read stressapptest: its last word is ``Status: PASS`` or ``Status: FAIL``."""
+    text = _text(result)
+    said = _STRESS.findall(text)
+    bad = _lines(text, _STRESS_FINDINGS) if "FAIL" in said else ()
+    found = _outcome(result, bad=bad, good="PASS" in said)
+    return dataclasses.replace(found, passed=False) if "FAIL" in said else found
+
+
+def _text(result: CommandResult) -> str:
+    return (result.stdout + b"\n" + result.stderr).decode("utf-8", "replace")
+
+
+def _lines(text: str, bad: re.Pattern[str]) -> tuple[str, ...]:
+    return tuple(line.strip() for line in text.splitlines() if bad.search(line))
+
+
+def _outcome(result: CommandResult, *, bad: tuple[str, ...], good: bool) -> Outcome:
+    if bad:
+        return Outcome(passed=False, findings=bad[:MOST_FINDINGS])
+    if not result.ok:
+        return Outcome(passed=None, findings=(result.describe(),))
+    return Outcome(passed=True if good else None, findings=())
+
+
+# which diagnostics there are
+
+RVS_LEVELS = (1, 2, 3, 4, 5)
+_RVS_S = {1: 300.0, 2: 900.0, 3: 1800.0, 4: 3600.0, 5: 7200.0}  # about, on eight GPUs
+_AGFHC_S = 3600.0
+_RECIPE = re.compile(r"[a-z0-9_]{1,40}")
+
+
+def rvs(level: int) -> Diagnostic:
+    """Return ROCm Validation Suite at `level` (``rvs -r``), 1 quick to 5 thorough."""
+    if level not in RVS_LEVELS:
+        raise NotRunError((f"rvs has no level {level}, only {RVS_LEVELS[0]} to {RVS_LEVELS[-1]}",))
+    return Diagnostic(
+        name=f"rvs.level-{level}",
+        argv=("rvs", "-r", str(level)),
+        needs="rvs",
+        package="rocm-validation-suite",
+        seconds=_RVS_S[level],
+        read=rvs_outcome,
+    )
+
+
+def agfhc(recipe: str, *, seconds: float = _AGFHC_S) -> Diagnostic:
+    """Return AMD's field health check with `recipe`: ``all_lvl1``, ``hbm_lvl5``, ``xgmi_lvl1``."""
+    if not _RECIPE.fullmatch(recipe):
+        raise NotRunError((f"'{recipe}' is no recipe of agfhc",))
+    return Diagnostic(
+        name=f"agfhc.{recipe}",
+        argv=("agfhc", "-r", recipe),
+        needs="agfhc",
+        package="agfhc, from AMD",
+        seconds=seconds,
+        read=agfhc_outcome,
+    )
+
+
+def memory_test(seconds: int, *, mebibytes: int) -> Diagnostic:
+    """Return stressapptest on `mebibytes` of memory for `seconds`."""
+    return Diagnostic(
+        name="memory",
+        argv=("stressapptest", "-W", "-s", str(seconds), "-M", str(mebibytes)),
+        needs="stressapptest",
+        package="stressapptest",
+        seconds=seconds,
+        read=stress_outcome,
+    )
+
+
+def estimate(diagnostics: tuple[Diagnostic, ...]) -> Estimate:
+    """Return what `diagnostics` take, one after another; they write nothing to file systems."""
+    return Estimate(sum(each.seconds for each in diagnostics), 0)
+
+
+# running one
+
+
+def run(
+    witness: Witness,
+    diagnostic: Diagnostic,
+    *,
+    on_progress: OnProgress | None = None,
+    around: Around = contextlib.nullcontext,
+    cancel: threading.Event | None = None,
+) -> Answer:
+    """Run `diagnostic` to its end and return diagnostic.passed, .findings and .seconds.
+
+    Raises NotRunError where the tool is missing, HarnessError where it was cancelled (the tool is
+    ended, and its output kept), TransportError where the host can't be asked. A tool that said
+    neither that it passed nor that it failed leaves a problem, never a pass.
+    """
+    require(witness, diagnostic.needs, diagnostic.package)
+    told: list[str] = []
+
+    def say(piece: bytes) -> None:
+        words = piece.decode("utf-8", "replace").strip().splitlines()
+        if words and on_progress:
+            told[:] = [words[-1][:120]]
+
+    process = witness.transport.start(
+        as_root(witness.host, diagnostic.argv),
+        deadline_s=diagnostic.deadline_s,
+        on_stdout=say,
+        env=PLAIN,
+    )
+    begin = time.monotonic()
+    try:
+        with around():
+            for _ in _until(process.poll, cancel):
+                if on_progress:
+                    minutes = (time.monotonic() - begin) / 60
+                    on_progress(f"{diagnostic.name}, {minutes:.0f} min: {''.join(told)}")
+    finally:
+        result = process.wait(_GRACE_S) if process.poll() else process.stop(_GRACE_S)
+    ref = witness.keep(as_evidence(result))
+    if cancel is not None and cancel.is_set():
+        raise HarnessError(f"{witness.host.name}: {diagnostic.name} was cancelled")
+    return Answer(_readings(diagnostic.name, diagnostic.read(result), result), (ref,))
+
+
+def _readings(name: str, found: Outcome, result: CommandResult) -> tuple[Reading, ...]:
+    listed = "; ".join(found.findings)[:2000]
+    silent = listed or f"{name} said neither that it passed nor that it failed"
+    known = found.passed is not None
+    return (
+        Reading(
+            name="diagnostic.passed",
+            value=found.passed,
+            item=name,
+            problem="" if known else silent,
+        ),
+        Reading(name="diagnostic.findings", value=listed or "none", item=name),
+        Reading(
+            name="diagnostic.seconds", value=Quantity.of(round(result.elapsed_s, 1), "s"), item=name
+        ),
+    )
+
+
+def _until(ended: Callable[[], bool], cancel: threading.Event | None) -> Iterator[None]:
+    """Yield every `_WATCH_S` until it has `ended` or `cancel` is set."""
+    waiting = cancel or threading.Event()
+    due = time.monotonic() + _WATCH_S
+    while not ended() and not waiting.wait(_LOOK_S):
+        if time.monotonic() >= due:
+            due = time.monotonic() + _WATCH_S
+            yield
+
+
+def require(witness: Witness, tool: str, package: str) -> None:
+    """Raise NotRunError unless `tool` is there, or may be asked at all."""
+    path = witness.host.tools.get(tool, tool)
+    there = witness.transport.run(
+        ["sh", "-c", 'command -v "$1"', "sh", path], timeout_s=_ASK_S, env=PLAIN
+    )
+    if not there.ok:
+        raise NotRunError(
+            (f"{witness.host.name}: '{path}' is not there",),
+            hint=f"install {package}, or set the tool's path under 'tools' of the host",
+        )
+
+
+def as_root(host: Host, argv: tuple[str, ...]) -> tuple[str, ...]:
+    """Return `argv` with its tool's path, by ``sudo -n`` where the inventory allows that."""
+    path = host.tools.get(argv[0], argv[0])
+    sudo = ("sudo", "-n") if host.sudo == "passwordless" else ()
+    return (*sudo, path, *argv[1:])
