@@ -21,9 +21,6 @@ test: $(READY) $(PYTHONS) ## everything that proves kvgate works (under 10 minut
 test-faults: $(READY) ## kill `kvgate run` at 100 random moments; prints kills survived / tried
 	@$(BIN)/python -m pytest tests/faults -q -o norecursedirs= -p no:xdist
 
-test-faults: $(READY) ## kill `kvgate run` at 100 random moments; prints kills survived / tried
-	@$(BIN)/python -m pytest tests/faults -q -o norecursedirs= -p no:xdist
-
 lint: $(READY) ## only the linters, types and layers
 	@$(BIN)/python -m pytest tests/unit/test_house.py -q
 
