@@ -45,15 +45,8 @@ def create_run(
         "created": now.isoformat(timespec="seconds"),
         **_made_by(workspace),
         "command": list(command),
-        "plan": setup.plan.value.plan,
-        "title": setup.plan.value.title,
-        "profile": setup.plan.value.profile,
-        "seed": setup.plan.value.seed,
-        "inventory": setup.inventory.value.inventory,
-        "inventory_file": setup.inventory.files[0].name,
-        "plan_file": setup.plan.files[0].name,
         "gates": list(gates),
-        "criteria_digest": setup.criteria_digest(),
+        **_told_by(setup),
         **({"recorded": True, "timing": timing} if setup.inventory.value.recorded else {}),
     }
     with RunWriter.create(workspace.runs / name, manifest, inputs) as run:
@@ -67,6 +60,21 @@ def create_run(
         if forced:
             run.event("forced", gate=gates[0], reason=forced)
     return workspace.runs / name
+
+
+def _told_by(setup: Setup) -> dict[str, Any]:
+    """Return what the plan and the inventory say of the run."""
+    plan, inventory = setup.plan, setup.inventory
+    return {
+        "plan": plan.value.plan,
+        "title": plan.value.title,
+        "profile": plan.value.profile,
+        "seed": plan.value.seed,
+        "inventory": inventory.value.inventory,
+        "inventory_file": inventory.files[0].name,
+        "plan_file": plan.files[0].name,
+        "criteria_digest": setup.criteria_digest(),
+    }
 
 
 def _made_by(workspace: Workspace) -> dict[str, Any]:
