@@ -150,6 +150,8 @@ def mask_bytes(data: bytes, *, cut: bool = False) -> tuple[bytes, int]:
 
 def mask(text: str) -> str:
     """Return `text` with every secret replaced by ``[masked]``."""
+    if len(text) < SHORTEST:
+        return text
     masked, places = mask_bytes(text.encode("utf-8", "surrogatepass"))
     return masked.decode("utf-8", "surrogatepass") if places else text
 
