@@ -76,6 +76,7 @@ _NAME = (
     rb"(?:access|auth|api|bearer|refresh|client)[_-]?(?:token|secret))"
 )
 _NEW = rb"(?!\[masked\])"
+_NO_NAME = rb"(?!" + _NAME + rb"[\"'])"  # as in "password: 'password' is not a key here"
 # (what must occur, in lower case, before the pattern is tried; the pattern, its group 1 is kept)
 _RULES: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes]], ...] = (
     (
@@ -96,6 +97,7 @@ _RULES: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes]], ...] = (
             + _QUOTE
             + rb"+)"
             + _NEW
+            + _NO_NAME
             + rb"(?:"
             rb"(?<=\")[^\"\\\n]{1,256}|(?<=')[^'\n]{1,256}|[^\s\"'\\,;&{\[<(][^\s\"'\\,;&]{3,})"
         ),

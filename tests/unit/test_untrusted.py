@@ -58,6 +58,7 @@ def test_what_has_the_form_of_a_secret_is_masked(text: str, expected: str) -> No
         "max_tokens=16, prompt_tokens: 64",
         "'key_passphrase: {env: …}' or '{file: …}'",
         "PasswordAuthentication no",
+        "hosts.n1.password: 'password' is not a key here",
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFYFqwYXhFWUFO2Vf0IQXzQDkV",
         "SHA256:bmX2xJm0AAbbccddEEFF00112233445566778899aab",
         "127.0.0.1:22 -> [::1]:8000, ://x",
