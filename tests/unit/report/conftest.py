@@ -52,7 +52,6 @@ class FakeRun:
     pieces: dict[str, Evidence] = dataclasses.field(default_factory=dict)
     samples: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     ended: list[Attempt] = dataclasses.field(default_factory=list)
-    cited: tuple[str, ...] = ()  # what a measurement cites that names nothing of its own
     now_s: float = 0.0
 
     def events(self, *kinds: str) -> Iterator[FakeEvent]:
@@ -136,7 +135,7 @@ class FakeRun:
                 problem=problem,
                 taken_at=START + datetime.timedelta(seconds=self.now_s),
                 labels=labels,
-                evidence=refs or self.cited,
+                evidence=refs or tuple(self.pieces)[:1],
                 block=block,
             )
         )
@@ -215,7 +214,6 @@ def _g1(run: FakeRun) -> None:
     kernels = {"ini1": "6.1.0-28-amd64", "ini2": "6.1.0-28-amd64", "load1": "6.8.0-48-generic"}
     for host, kernel in kernels.items():
         ref = run.keep(host, "uname", "-r", stdout=f"{kernel}\n".encode())
-        run.cited = run.cited or (ref,)
         run.measure("kernel.release", kernel, host, "inspection", ref)
         run.measure(
             "os.pretty_name",
