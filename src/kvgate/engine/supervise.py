@@ -208,7 +208,8 @@ def watch_child(
     finally:
         os.close(alive_in)
         reader.join(5)
-        make_harmless(path, begun)
+        with disk.told(path, "masking secrets in it"):
+            make_harmless(path, begun)
 
 
 def _wait(child: subprocess.Popen[bytes], give_up_s: float) -> int:
