@@ -13,6 +13,7 @@ ALL_ONES = 0xFFFF
 """A RAS counter of a suspended GPU reads all ones in each 16 bits: 16 of them are 1,048,560."""
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_DEVICE = re.compile(r"0x[0-9a-f]{4}")
 _COUNT = re.compile(r"(ue|ce|de): ([0-9]{1,20})")
 _PAGE = re.compile(r"0x[0-9a-f]{1,16} : 0x[0-9a-f]{1,16} : ([RPF])")
 _BAR = re.compile(r"0x([0-9a-f]{1,16}) 0x([0-9a-f]{1,16}) 0x[0-9a-f]{1,16}")
@@ -63,7 +64,7 @@ def _card(address: str, values: dict[str, bytes]) -> Card:
         return None if told is None else whole(told, WHAT, f"{name} of {address}")
 
     device = text("device")
-    if device is None or not re.fullmatch(r"0x[0-9a-f]{4}", device):
+    if device is None or not _DEVICE.fullmatch(device):
         refuse(WHAT, f"the device id of {address} is {shown(device)}")
     heat = [each for name in values if name.endswith("_input") if (each := number(name))]
     caps = [name for name in values if name.endswith("/power1_cap")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from typing import Any
 
@@ -70,6 +71,7 @@ def self_test_log(answer: bytes) -> SelfTestLog:
     )
 
 
+@functools.lru_cache(maxsize=64)  # names are few, and the same in every report
 def _key(name: str) -> str:
     return re.sub(r"[^a-z]", "", name.lower())
 

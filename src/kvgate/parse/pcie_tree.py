@@ -12,6 +12,7 @@ from kvgate.parse.pci import Function
 from kvgate.parse.text import lines, refuse, shown
 
 _FUNCTION = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_PLAIN = re.compile(r"([0-9]{1,20})")
 _TOTAL = re.compile(r"TOTAL_ERR_(?:COR|NONFATAL|FATAL) ([0-9]{1,20})")
 _WHAT = "PCI tree"
 
@@ -131,5 +132,5 @@ def aer(answer: bytes) -> dict[str, Aer]:
 def _number(told: str | None, what: str) -> int | None:
     if told is None:
         return None
-    match = _TOTAL.fullmatch(told) or re.fullmatch(r"([0-9]{1,20})", told)
+    match = _TOTAL.fullmatch(told) or _PLAIN.fullmatch(told)
     return int(match[1]) if match else refuse(_WHAT, f"{what} is {shown(told)}")

@@ -163,6 +163,7 @@ class Facts:
         self._real = transport
         self._gate_probes = gate_probes
         self._answers: dict[tuple[str, ...], CommandResult] = {}
+        self._first = True
         self._gathered: set[str] = set()  # names of probes whose answers are here, not given yet
 
     def answered(self, probes: Sequence[Probe]) -> AnsweredTransport:
@@ -174,7 +175,7 @@ class Facts:
         """
         names = {probe.name for probe in probes}
         if not names <= self._gathered:
-            first = not self._answers
+            first, self._first = self._first, False
             wanted = {p.name: p for p in (*probes, *(self._gate_probes if first else ()))}
             fresh = [probe for name, probe in wanted.items() if name not in self._gathered]
             found = gather(self._real, commands_of(fresh, self._host))

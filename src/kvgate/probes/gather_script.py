@@ -33,7 +33,8 @@ BLOCK = 512
 # - A job is the parent of its command, and the only one to signal that.
 # - Nothing but main has stdout; nothing reads stdin, which the script itself comes by.
 # - `ulimit -f` stops a command one block over its cap, so that too much can be told from enough.
-_HEAD = r"""set -u
+_HEAD = r"""# shellcheck disable=SC2016  # scripts among the words of commands are quoted on purpose
+set -u
 LC_ALL=C; export LC_ALL
 token={token}
 now() {{ read -r clock rest </proc/uptime; }}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from kvgate.parse import system
 from kvgate.parse.text import decoded
 from kvgate.probes import drives
@@ -12,6 +14,8 @@ from kvgate.witness import Answer, Testimony, Witness
 MACHINE_ID = "/etc/machine-id"
 PRODUCT_SERIAL = "/sys/class/dmi/id/product_serial"  # DMI type 1; readable by root only
 _MACHINE_ID = ("cat", MACHINE_ID)
+_MACS = 'for port in /sys/class/net/*; do [ -e "$port/device" ] && cat "$port/address"; done; true'
+_MAC = re.compile(r"(?!(?:00:){5}00)[0-9a-f]{2}(?::[0-9a-f]{2}){5}", re.ASCII)
 
 
 def _commands(host: Host) -> tuple[Command, ...]:
@@ -54,6 +58,8 @@ def ask_identity(witness: Witness) -> Answer:
 def identity(witness: Witness) -> tuple[str, ...]:
     """Return what this hardware is known by, sorted: ``machine-id:…``, ``product:…``, ``disk:…``.
 
+    Where there is none of these, by the MAC addresses of its ports (``mac:…``).
+
     Later gates compare it with what G1 saw. Disks are the declared ones that are there, by
     declared serial or WWN. Empty where the host can be told from no other. Raises TransportError
     and ParseError.
@@ -69,7 +75,14 @@ def identity(witness: Witness) -> tuple[str, ...]:
             for told in drives.ask_disks(witness).readings
             if told.name == "disk.present" and told.value is True and told.item in known
         ]
-    return tuple(sorted(found))
+    return tuple(sorted(found)) or _mac_addresses(witness)
+
+
+def _mac_addresses(witness: Witness) -> tuple[str, ...]:
+    """Return ``mac:…`` of the ports that are devices: the last resort, where nothing else tells."""
+    asked = witness.ask(("sh", "-c", _MACS), timeout_s=SHORT_S)
+    found = asked.stdout.decode("ascii", "replace").split() if asked.result.ok else []
+    return tuple(sorted(f"mac:{mac}" for mac in found if _MAC.fullmatch(mac)))
 
 
 PROBES: tuple[Probe, ...] = (

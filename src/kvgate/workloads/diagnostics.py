@@ -68,7 +68,7 @@ class Diagnostic:
 # what the tools say
 
 _RVS_FAILS = re.compile(
-    r"met:\s*(?i:FALSE)|pass:\s*(?i:FALSE)|\[ERROR\s*\]|\bFAIL(?:ED|URE)?\b|\bCouldn't\b"
+    r"met:\s*(?i:FALSE)|pass:\s*(?i:FALSE)|\[ERROR\s*\]|\b(?:FAIL|FAILED|FAILURE)\b|\bCouldn't\b"
 )
 _RVS_PASSES = re.compile(r"met:\s*TRUE|pass:\s*TRUE", re.IGNORECASE)
 _AGFHC_PASS = "code AGFHC_SUCCESS"  # noqa: S105  no password

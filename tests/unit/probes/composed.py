@@ -60,20 +60,16 @@ def way_of(address: str) -> list[str]:
 
 
 def functions() -> dict[str, tuple[str, str, str]]:
-    """Return address → vendor, device, class of every function, 300 of them idle bridges' kin."""
-    found = {
-        f"0000:{bus:02x}:{dev:02x}.{fn}": ("1022", "14a4", "0600")
-        for bus in (0xE0, 0xE1)
-        for dev in range(19)
-        for fn in range(8)
-    }
+    """Return address → vendor, device, class of every function, 304 of them without a link."""
+    idle = [
+        f"0000:{bus}:{dev:02x}.{fn}" for bus in ("e0", "e1") for dev in range(19) for fn in range(8)
+    ]
+    found = {address: ("1022", "14a4", "0600") for address in idle}
     for address in (*GPUS, *NIC_AT):
-        for port in way_of(address)[:-1]:
-            found[port] = ("1022", "14ab", BRIDGE)
+        found |= {port: ("1022", "14ab", BRIDGE) for port in way_of(address)[:-1]}
     found |= {address: ("1002", "74a2", "1200") for address in GPUS}
     found |= {address: ("15b3", "101d", "0200") for address in NIC_AT}
-    found |= {f"0000:{0x60 + n:02x}:00.0": ("144d", "a80a", "0108") for n in range(12)}
-    return found
+    return found | {f"0000:{0x60 + n:02x}:00.0": ("144d", "a80a", "0108") for n in range(12)}
 
 
 def sysfs_pci() -> bytes:
@@ -117,22 +113,19 @@ def aer() -> bytes:
     return lines(told)
 
 
+ACS = """\
+{at} PCI bridge [0604]: Advanced Micro Devices, Inc. [AMD] Bridge [1022:14ab]
+\tLnkCap:\tPort #0, Speed 32GT/s, Width x16, ASPM L1
+\tLnkSta:\tSpeed 32GT/s, Width x16
+\tCapabilities: [2a0 v1] Access Control Services
+\t\tACSCap:\tSrcValid+ TransBlk+ ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans+
+\t\tACSCtl:\tSrcValid- TransBlk- ReqRedir- CmpltRedir- UpstreamFwd- EgressCtrl- DirectTrans-
+"""
+
+
 def acs() -> bytes:
-    told = []
-    for at, (_, _, kind) in functions().items():
-        if kind == BRIDGE:
-            told += [
-                f"{at} PCI bridge [0604]: Advanced Micro Devices, Inc. [AMD] Bridge [1022:14ab]",
-                "\tLnkCap:\tPort #0, Speed 32GT/s, Width x16, ASPM L1",
-                "\tLnkSta:\tSpeed 32GT/s, Width x16",
-                "\tCapabilities: [2a0 v1] Access Control Services",
-                "\t\tACSCap:\tSrcValid+ TransBlk+ ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl-"
-                " DirectTrans+",
-                "\t\tACSCtl:\tSrcValid- TransBlk- ReqRedir- CmpltRedir- UpstreamFwd- EgressCtrl-"
-                " DirectTrans-",
-                "",
-            ]
-    return lines(told)
+    bridges = [at for at, (_, _, kind) in functions().items() if kind == BRIDGE]
+    return "\n".join(ACS.format(at=at) for at in bridges).encode()
 
 
 def cards(**changed: str) -> bytes:
@@ -195,9 +188,8 @@ def amd_topology() -> bytes:
 
 
 def amd_pages() -> bytes:
-    none = "No bad pages found."
-    told = [{"gpu": n, "retired": none, "pending": none, "un_res": none} for n in range(8)]
-    return json.dumps(told).encode()
+    none = dict.fromkeys(("retired", "pending", "un_res"), "No bad pages found.")
+    return json.dumps([{"gpu": number, **none} for number in range(8)]).encode()
 
 
 def sysfs_block() -> bytes:
@@ -296,27 +288,20 @@ def lldp() -> bytes:
     return json.dumps({"lldp": {"interface": each}}).encode()
 
 
+MODULE = """
+Handle 0x00{number:02X}, DMI type 17, 92 bytes
+Memory Device
+\tSize: 64 GB
+\tLocator: DIMM {number}
+\tType: DDR5
+\tSerial Number: {number:08X}
+\tConfigured Memory Speed: 4800 MT/s
+"""
+
+
 def modules() -> bytes:
-    told = ["# dmidecode 3.5", "SMBIOS 3.5.0 present.", ""]
-    for number in range(24):
-        told += [
-            f"Handle 0x00{number:02X}, DMI type 17, 92 bytes",
-            "Memory Device",
-            "\tTotal Width: 80 bits",
-            "\tData Width: 64 bits",
-            "\tSize: 64 GB",
-            f"\tLocator: DIMM {number}",
-            "\tType: DDR5",
-            "\tSpeed: 4800 MT/s",
-            f"\tSerial Number: {number:08X}",
-            "\tConfigured Memory Speed: 4800 MT/s",
-            "",
-        ]
-    return lines(told)
-
-
-def governors() -> bytes:
-    return lines(f"cpu{n}/cpufreq/scaling_governor:performance" for n in range(384))
+    head = "# dmidecode 3.5\nSMBIOS 3.5.0 present.\n"
+    return (head + "".join(MODULE.format(number=number) for number in range(24))).encode()
 
 
 def log() -> bytes:
@@ -352,7 +337,9 @@ def answers() -> dict[tuple[str, ...], bytes]:
         platform.BALANCING: b"0\n",
         platform.DMI: b"id/bios_version:1.4.2\nid/product_name:G593\nid/sys_vendor:Sample\n",
         platform.IOMMU: lines(f"{n}/type:identity" for n in range(200)),
-        platform.GOVERNORS: governors(),
+        platform.GOVERNORS: lines(
+            f"cpu{n}/cpufreq/scaling_governor:performance" for n in range(384)
+        ),
         platform.FAILED: b"",
         platform.SYNCHRONISED: b"yes\n",
         platform.TRACKING: b"A9FEA97B,169.254.169.123,4,1764494000.1,-0.000012345,0.0000021,"
@@ -412,5 +399,4 @@ def answers() -> dict[tuple[str, ...], bytes]:
     return found
 
 
-UNGATHERED = clock.PROBES
-"""Probes that must be timed alone."""
+UNGATHERED = clock.PROBES  # they must be timed alone
