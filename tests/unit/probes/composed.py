@@ -47,8 +47,8 @@ def lines(items: Iterable[str]) -> bytes:
     return ("\n".join(items) + "\n").encode()
 
 
-def root_of(address: str) -> str:
-    return f"0000:00:{(int(address[5:7], 16) >> 3):02x}.1"
+def root_of(at: str) -> str:
+    return f"0000:00:{(int(at[5:7], 16) >> 3):02x}.1"
 
 
 def way_of(address: str) -> list[str]:
@@ -159,9 +159,7 @@ def amd_static() -> bytes:
         "vbios": {"name": "AMD MI308X", "part_number": "113-M3080203-000", "version": "022.040"},
         "limit": {"max_power": {"value": 650, "unit": "W"},
                   "socket_power": {"value": 650, "unit": "W"}},
-        "driver": {"name": "amdgpu", "version": "6.14.14"},
         "vram": {"type": "HBM", "size": {"value": 196592, "unit": "MB"}},
-        "numa": {"node": 0, "affinity": 0},
     }  # fmt: skip
     return json.dumps([{"gpu": number, **gpu} for number in range(8)], indent=4).encode()
 
