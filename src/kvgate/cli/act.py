@@ -36,8 +36,8 @@ def run_verb(arguments: argparse.Namespace, command: list[str]) -> int:
         workspace = Workspace.find(path.parent)
         inventory = frozen_setup(RunReader(path)).inventory.value
         with hold(workspace.runs, places(inventory), path.name):
-            outcome = _watched(workspace, resume(workspace, path), path)
-        return _conclude(workspace, outcome, "run")
+            ended = _watched(workspace, resume(workspace, path), path)
+        return _conclude(workspace, ended, "run")
     workspace, setup = setup_of(arguments)
     refuse_unsound(workspace, setup)
     gates = [entry.gate for entry in setup.plan.value.gates]
@@ -53,8 +53,8 @@ def run_verb(arguments: argparse.Namespace, command: list[str]) -> int:
             timing=arguments.timing,
         )
         held.name_run(path.name)
-        outcome = _watched(workspace, setup, path)
-    return _conclude(workspace, outcome, "run")
+        ended = _watched(workspace, setup, path)
+    return _conclude(workspace, ended, "run")
 
 
 def rehearse_verb(arguments: argparse.Namespace, command: list[str]) -> int:
@@ -74,29 +74,34 @@ def rehearse_verb(arguments: argparse.Namespace, command: list[str]) -> int:
             refuse_unsound(workspace, setup)
             gates = [entry.gate for entry in setup.plan.value.gates]
             path = create_run(workspace, setup, gates=gates, command=command)
-        outcome = _watched(workspace, setup, path)
-    return _conclude(workspace, outcome, "rehearse")
+        ended = _watched(workspace, setup, path)
+    return _conclude(workspace, ended, "rehearse")
 
 
-def _watched(workspace: Workspace, setup: Setup, path: Path) -> Outcome:
+def _watched(workspace: Workspace, setup: Setup, path: Path) -> tuple[Outcome, Path]:
+    """Run the gates of the run at `path`, watched; return how it ended and its HTML report."""
+
     def render(run: Path, result: RunResult) -> None:
-        write_reports(run, result, templates=workspace.templates)
+        written[:] = write_reports(run, result, templates=workspace.templates)
 
+    written: list[Path] = []
     with LiveView(f"{setup.plan.value.title}: {path.name}", make_console()) as view:
-        return run_gates(workspace, setup, path, tell=view.tell, render=render)
+        outcome = run_gates(workspace, setup, path, tell=view.tell, render=render)
+    return outcome, next((each for each in written if each.suffix == ".html"), path)
 
 
-def _conclude(workspace: Workspace, outcome: Outcome, verb: str) -> int:
+def _conclude(workspace: Workspace, ended: tuple[Outcome, Path], verb: str) -> int:
     """Print the verdict table and where the report lies; return the exit code."""
+    outcome, report = ended
     console = Console(highlight=False)
-    show_result(console, outcome.result)
-    if RunReader(outcome.run).manifest.get("recorded") is True:
+    reader = RunReader(outcome.run)
+    closed = {
+        str(e.fields["gate"]): str(e.fields["because"]) for e in reader.events("gate_refused")
+    }
+    show_result(console, outcome.result, closed)
+    if reader.manifest.get("recorded") is True:
         console.print("RECORDED — can never be signed as an acceptance", style="bold yellow")
-    console.print(
-        f"report: {workspace.name(outcome.run / 'report' / 'report.html')}",
-        markup=False,
-        soft_wrap=True,
-    )
+    console.print(f"report: {workspace.name(report)}", markup=False, soft_wrap=True)
     if outcome.broke:
         print(
             f"kvgate: the run broke off: {plain(outcome.broke)}\n"

@@ -257,6 +257,9 @@ def _report(verbs: Verbs) -> None:
         default=",".join(FORMATS),
         help="of html, md, json, junit (default: all)",
     )
+    parser.add_argument(
+        "--gates", metavar="DIR", help="report on the judgement by these gate files"
+    )
 
 
 def _seal(verbs: Verbs) -> None:

@@ -27,8 +27,8 @@ def templates_of(arguments: argparse.Namespace) -> Path:
 def setup_of(arguments: argparse.Namespace) -> tuple[Workspace, Setup]:
     """Return the workspace and the loaded plan, inventory and gates; raises SpecError."""
     workspace = workspace_of(arguments)
-    plan = Path(arguments.plan) if arguments.plan else default_plan(workspace)
     inventory = Path(arguments.inventory) if arguments.inventory else default_inventory(workspace)
+    plan = Path(arguments.plan) if arguments.plan else default_plan(workspace, inventory)
     return workspace, load_setup(workspace, plan, inventory)
 
 
@@ -42,7 +42,7 @@ def run_of(arguments: argparse.Namespace, named: str) -> Path:
         folder = workspace_of(arguments).runs
         if (folder / named / "manifest.json").is_file():
             return folder / path.name
-        runs = [each.name for each in folder.iterdir()] if folder.is_dir() else []
+        runs = [each.parent.name for each in folder.glob("*/manifest.json")]
     raise UsageError(
         f"'{named}' is no run (a folder with a manifest.json)"
         f"{nearest(path.name, runs) if runs else ''}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from kvgate.cli.parser import FORMATS
 from kvgate.cli.places import run_of
 from kvgate.errors import UsageError
+from kvgate.model.finding import RunResult
 
 
 def judge_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
@@ -26,14 +27,18 @@ def judge_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     written = write_findings(run, result, name=name)
     show_result(Console(highlight=False), result)
     print(f"findings: {written}")
+    if gates:
+        print(f"report by these gates: kvgate report {run} --gates {gates}")
     return result.verdict.exit_code
 
 
 def report_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
-    """Write a run's report in the formats asked for, from its findings."""
+    """Write a run's report in the formats asked for; by other gates beside the first."""
     from kvgate.cli.places import templates_of
     from kvgate.engine.judging import judge_stored
+    from kvgate.engine.workspace import frozen_setup
     from kvgate.report.write import write_reports
+    from kvgate.store.reader import RunReader
 
     formats = tuple(part.strip() for part in arguments.format.split(",") if part.strip())
     wrong = [part for part in formats if part not in FORMATS]
@@ -42,8 +47,13 @@ def report_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
             f"--format: '{', '.join(wrong)}' is no format; known: {', '.join(FORMATS)}"
         )
     run = run_of(arguments, arguments.run)
-    templates = templates_of(arguments)
-    for path in write_reports(run, judge_stored(run), templates=templates, formats=formats):
+    gates = Path(arguments.gates) if arguments.gates else None
+    result = judge_stored(run, gates=gates)
+    setup = frozen_setup(RunReader(run), gates) if gates else None
+    made = write_reports(
+        run, result, templates=templates_of(arguments), formats=formats, setup=setup
+    )
+    for path in made:
         print(path)
     return 0
 
@@ -61,14 +71,40 @@ def verify_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     from kvgate.store.seal import verify
     from kvgate.untrusted import plain
 
-    found = verify(run_of(arguments, arguments.run))
+    run = run_of(arguments, arguments.run)
+    found = verify(run)
+    forged = _forged(run) if found.ok else ""
     for layer in found.layers:
-        print(plain(f"layer {layer}"))
+        print(plain(f"layer {layer.name}: {layer.files} files, digest {layer.digest}"))
     for problem in found.problems:
         print(plain(f"{problem.kind}: {problem.path}: {problem.detail}"), file=sys.stderr)
+    if forged:
+        print(plain(f"altered: findings.json: {forged}"), file=sys.stderr)
+    good = found.ok and not forged
     print(
-        "verified: every byte is as it was sealed"
-        if found.ok
-        else f"NOT verified: {len(found.problems)} problems"
+        "verified: every byte is as it was sealed, and the verdicts are those the judge finds"
+        if good
+        else f"NOT verified: {len(found.problems) or 1} problems"
     )
-    return 0 if found.ok else 1
+    return 0 if good else 1
+
+
+def _forged(run: Path) -> str:
+    """Return how the stored verdicts differ from those the judge finds in the run, if they do.
+
+    Seals of additions can be made anew by anybody; what the run itself proves can't.
+    """
+    from kvgate.engine.judging import judge_stored
+    from kvgate.store.findings import read_findings
+
+    def verdicts(result: RunResult) -> dict[str, str]:
+        parts = {gate.gate: f"{gate.verdict}, {gate.disposition}" for gate in result.gates}
+        found = {f.criterion: str(f.verdict) for gate in result.gates for f in gate.findings}
+        return {"run": str(result.verdict), **parts, **found}
+
+    stored, judged = verdicts(read_findings(run)), verdicts(judge_stored(run))
+    wrong = sorted(key for key in stored.keys() | judged if stored.get(key) != judged.get(key))
+    if not wrong:
+        return ""
+    key = wrong[0]
+    return f"{key} is {stored.get(key, 'absent')} there, the judge finds {judged.get(key, 'none')}"

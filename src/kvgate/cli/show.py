@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -36,8 +36,13 @@ def verdict_text(verdict: Verdict, *, marginal: bool = False) -> Text:
     return Text(f"{_MARK[word]} {word}{tail}", style=VERDICT_STYLE[word])
 
 
-def show_result(console: Console, result: RunResult) -> None:
-    """Print the verdict table: a row a gate, then every criterion that doesn't pass."""
+def show_result(
+    console: Console, result: RunResult, closed: Mapping[str, str] | None = None
+) -> None:
+    """Print the verdict table: a row a gate, then every criterion that doesn't pass.
+
+    `closed` tells of gates that did not open, and why.
+    """
     title = Text(plain(f"{result.run}   profile {result.profile}"))
     table = Table(title=title, title_justify="left")
     for name in ("gate", "verdict", "criteria", "disposition", "because"):
@@ -48,12 +53,12 @@ def show_result(console: Console, result: RunResult) -> None:
             verdict_text(gate.verdict),
             _counts(gate),
             Text(str(gate.disposition or "")),
-            Text(plain(gate.because)),
+            Text(plain(gate.because + (f"; FORCED: {gate.forced}" if gate.forced else ""))),
         )
     table.add_section()
     table.add_row("run", verdict_text(result.verdict), "", "", "")
     console.print(table)
-    show_open(console, result)
+    show_open(console, result, closed or {})
 
 
 def _counts(gate: GateResult) -> str:
@@ -62,21 +67,23 @@ def _counts(gate: GateResult) -> str:
     return f"{passed} of {len(gate.findings)} pass{out}"
 
 
-def show_open(console: Console, result: RunResult) -> None:
+def show_open(console: Console, result: RunResult, closed: Mapping[str, str]) -> None:
     """Print what did not pass: where, by how much, what next; criteria of one reason together."""
     for gate in result.gates:
+        if gate.gate in closed:
+            told = Text(plain(f"{_MARK['not_run']} {closed[gate.gate]}"), style="yellow")
+            console.print(told, soft_wrap=True)
+            continue
         for (verdict, because), findings in _troubles(gate).items():
-            if verdict is Verdict.NOT_RUN and len(findings) == len(gate.findings):
-                told = plain(f"{_MARK['not_run']} {gate.gate} was not begun")
-                console.print(Text(told, style="yellow"))
-                continue
+            whole = verdict is Verdict.NOT_RUN and len(findings) == len(gate.findings) > 1
             ids = ", ".join(finding.criterion for finding in findings)
-            mark = (f"{_MARK[verdict]} {ids} ", VERDICT_STYLE[verdict])
-            console.print(Text.assemble(mark, plain(because)))
+            name = f"{gate.gate}, all {len(findings)} criteria:" if whole else ids
+            mark = (f"{_MARK[verdict]} {name} ", VERDICT_STYLE[verdict])
+            console.print(Text.assemble(mark, plain(because)), soft_wrap=True)
             hint = findings[0].hint if len(findings) == 1 else ""
             if hint:
                 shown = plain(hint).replace("\n", "\n          ")
-                console.print(Text(f"    next: {shown}", style="dim"))
+                console.print(Text(f"    next: {shown}", style="dim"), soft_wrap=True)
 
 
 def _troubles(gate: GateResult) -> dict[tuple[Verdict, str], list[Finding]]:
@@ -89,16 +96,23 @@ def _troubles(gate: GateResult) -> dict[tuple[Verdict, str], list[Finding]]:
 
 
 def show_hosts(console: Console, reports: Sequence[HostReport]) -> None:
-    """Print a row a host: reachable, system, tools present, tools missing and their packages."""
-    table = Table()
-    for name in ("host", "roles", "state", "system", "clock", "tools", "missing"):
-        table.add_column(name, overflow="fold")
+    """Print each host: reachable, system, tools present, tools missing and their packages.
+
+    Lines are not wrapped: a line to add to known_hosts has to be copied whole.
+    """
     for report in reports:
-        table.add_row(*(Text(plain(cell)) for cell in report.row()))
-    console.print(table)
-    for report in reports:
+        name, roles, state, system, clock, tools, missing = (plain(cell) for cell in report.row())
+        mark = ("✓ ", "green") if report.ok else ("✗ ", "bold red")
+        console.print(Text.assemble(mark, (name, "bold"), f"  {roles}  {state}"), soft_wrap=True)
+        for label, cell in (("system", system), ("clock", clock), ("tools", tools)):
+            if cell:
+                shown = cell.replace("\n", "; ")
+                console.print(Text(f"    {label:<8}{shown}", style="dim"), soft_wrap=True)
+        if missing:
+            shown = missing.replace("\n", "; ")
+            console.print(Text(f"    {'missing':<8}{shown}", style="yellow"), soft_wrap=True)
         if not report.ok:
-            console.print(Text(plain(f"✗ {report.problem()}"), style="red"))
+            console.print(Text(f"    {plain(report.problem())}", style="red"), soft_wrap=True)
 
 
 def show_outline(console: Console, outline: Outline) -> None:

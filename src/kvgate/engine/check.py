@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Iterator
 
+from kvgate.engine import check_load
 from kvgate.engine.suitefiles import SuiteTest, tests_in
 from kvgate.engine.workspace import Setup, Workspace
 from kvgate.errors import SpecError
@@ -16,7 +17,13 @@ from kvgate.spec.load import nearest
 def check(workspace: Workspace, setup: Setup) -> tuple[str, ...]:
     """Return every problem found, each with file, line and next step; none means: can be run."""
     problems: list[str] = []
-    for part in (_gates_of_plan(setup), _scope(setup), _limits(setup), _suites(workspace, setup)):
+    for part in (
+        _gates_of_plan(setup),
+        check_load.problems(setup),
+        _scope(setup),
+        _limits(setup),
+        _suites(workspace, setup),
+    ):
         problems += part
     return tuple(dict.fromkeys(problems))
 
@@ -72,6 +79,8 @@ def _scope(setup: Setup) -> Iterator[str]:
 def _limits(setup: Setup) -> Iterator[str]:
     """Yield criteria that nothing could pass: no limit in the profile, or nothing declared."""
     plan = setup.plan.value
+    if not any(plan.profile in c.limits for g in setup.gates.values() for c in g.value.criteria):
+        return  # said once, of the profile
     for gate, index, criterion in _judged(setup):
         file = setup.gates[gate.gate].files[0]
         if plan.profile not in criterion.limits:

@@ -46,7 +46,7 @@ class Direct:
         Holds the hosts until `end`, or the end of this process. Raises UsageError for tests of no
         gate or of several, SpecError for unsound files, HostsInUseError.
         """
-        path = Path(plan) if plan else default_plan(workspace)
+        path = Path(plan) if plan else default_plan(workspace, inventory)
         setup = load_setup(workspace, path, inventory)
         gates = {
             entry.gate

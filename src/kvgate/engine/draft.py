@@ -276,6 +276,7 @@ def _plan_text(base: Loaded[Plan], path: str, host: str, out: Mapping[str, Seque
         f"plan: {_flow(f'{base.value.plan}-here')}",
         f"title: {_flow(f'{base.value.title} ({host})')}",
         f"base: {_flow(path)}",
+        f"drafted_for: {_flow(host)}",
     ]
     if out:
         lines.append("scope_out:")

@@ -7,7 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kvgate.engine.workspace import Setup
-from kvgate.errors import DamagedRunError, GateClosedError, KvgateError, StoreError
+from kvgate.errors import (
+    DamagedRunError,
+    GateClosedError,
+    HostUnreachableError,
+    KvgateError,
+    StoreError,
+)
 from kvgate.model.verdict import Disposition
 from kvgate.probes.identity import identity
 from kvgate.spec.inventory import Host
@@ -63,8 +69,33 @@ def refuse_closed(setup: Setup, gate: str, run: RunWriter, identities: Identitie
             raise _closed(
                 gate, f"{entry} is {disposition or 'not judged'} in run {where.path.name}"
             )
+        if where is not here:
+            _same_criteria(setup, gate, entry, where)
         _same_serials(gate, entry, where, identities)
         run.event("note", text=f"{gate} opens on {entry}, {disposition} in run {where.path.name}")
+
+
+def refuse_lost(setup: Setup, gate: str, run: RunWriter, identities: Identities) -> None:
+    """Raise HostUnreachableError for a host that can't be asked and that `gate` can't do without.
+
+    That is one that answered earlier in this run, or any where the gate opens on earlier ones. The
+    run then waits for it, unsealed, instead of being judged by a host's absence.
+    """
+    earlier, problems = set(), {}
+    for event in RunReader(run.path).events("identity"):
+        host = str(event.fields["host"])
+        problems[host] = str(event.fields["problem"])
+        if event.fields["serials"]:
+            earlier.add(host)
+    for host, serials in identities.items():
+        if serials or not problems[host]:
+            continue
+        if host in earlier or setup.gates[gate].value.entry:
+            raise HostUnreachableError(
+                host,
+                f"could not be asked who it is: {problems[host]}",
+                hint="make it reachable, then go on with --resume; what was finished is kept",
+            )
 
 
 def _closed(gate: str, because: str) -> GateClosedError:
@@ -73,6 +104,17 @@ def _closed(gate: str, because: str) -> GateClosedError:
         hint=f"run and accept it first, or diagnose with --gate {gate} --force-gate REASON (such a "
         "run can't be accepted)",
     )
+
+
+def _same_criteria(setup: Setup, gate: str, entry: str, where: RunReader) -> None:
+    """Raise GateClosedError if `entry` was accepted by another gate file than this run's."""
+    file = setup.gates[entry].files[0]
+    name = f"gates/{Path(file.name).name}"
+    if where.manifest["inputs"].get(name) != file.sha256:
+        raise _closed(
+            gate,
+            f"{entry} was accepted in run {where.path.name} by other criteria ({name} differs)",
+        )
 
 
 def _decided(reader: RunReader, gate: str) -> str | None:
@@ -130,7 +172,11 @@ def _same_serials(gate: str, entry: str, where: RunReader, now: Identities) -> N
     }
     for host, serials in now.items():
         if not serials:
-            raise _closed(gate, f"{host} could not be asked for its serial numbers")
+            raise _closed(
+                gate,
+                f"{host} gave no serial number (no machine id, product serial, declared disk by "
+                "serial, or MAC address), so that it can't be known again",
+            )
         if then.get(host) != serials:
             gone = sorted(set(then.get(host, ())) - set(serials))
             new = sorted(set(serials) - set(then.get(host, ())))

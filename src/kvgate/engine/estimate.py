@@ -25,12 +25,19 @@ class Cost:
     def __add__(self, other: Cost) -> Cost:
         return Cost(self.seconds + other.seconds, self.bytes_written + other.bytes_written)
 
-    def __str__(self) -> str:
+    @property
+    def time(self) -> str:
+        """Return the time as people say it: ``about 1 h 2 min``."""
         minutes, seconds = divmod(round(self.seconds), 60)
-        time = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+        hours, minutes = divmod(minutes, 60)
+        parts = ((hours, "h"), (minutes, "min"), (seconds, "s"))
+        told = " ".join(f"{number} {unit}" for number, unit in parts if number)
+        return f"about {told or '0 s'}"
+
+    def __str__(self) -> str:
         if not self.bytes_written:
-            return f"about {time}, nothing written"
-        return f"about {time}, at most {self.bytes_written / 10**9:.2f} GB written"
+            return f"{self.time}, nothing written"
+        return f"{self.time}, at most {self.bytes_written / 10**9:.2f} GB written"
 
 
 def cost_of(plan: Plan, gate: str) -> Cost:

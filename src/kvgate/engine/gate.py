@@ -18,6 +18,9 @@ from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
 from kvgate.witness import Witness
 
+MOST_TEXT = 4000
+"""Characters that are kept of a reason or a problem; the evidence has the rest."""
+
 
 class GateSession:
     """The run's only writer while a gate's tests run; holds its lock.
@@ -45,8 +48,10 @@ class GateSession:
         self.progress.send("gate", self.gate, awaits="serial numbers of the hosts")
         hosts = self.setup.inventory.value.with_role("all")
         identities = entry.identify(self.run, self.gate, hosts, witness)
+        self.run.sync()
         if any(RunReader(self.run.path).events("forced")):
             return
+        entry.refuse_lost(self.setup, self.gate, self.run, identities)
         try:
             entry.refuse_closed(self.setup, self.gate, self.run, identities)
         except GateClosedError as err:
@@ -55,9 +60,8 @@ class GateSession:
 
     def attempt(self, criterion: str, outcome: str, reasons: tuple[str, ...], test: str) -> None:
         """Journal how the test that settles `criterion` ended: ran, not_run or error."""
-        self.run.event(
-            "attempt", criterion=criterion, outcome=outcome, reasons=list(reasons), test=test
-        )
+        kept = [reason[:MOST_TEXT] for reason in reasons]
+        self.run.event("attempt", criterion=criterion, outcome=outcome, reasons=kept, test=test)
 
     def finish(self, outcome: str) -> GateResult | None:
         """Close the gate as ``done``, ``refused`` or ``interrupted``; judge it if it is done."""

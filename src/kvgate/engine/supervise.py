@@ -93,7 +93,7 @@ def _all_gates(workspace: Workspace, setup: Setup, run: Path, tell: Tell) -> str
             if ended.how == "broken":
                 return f"{gate}: {ended.because}"
             if ended.how == "refused":
-                tell(_message("verdict", f"{gate} stayed closed: {ended.because}", host=gate))
+                tell(_message("verdict", ended.because, host=gate))
                 return ""
         verdict, disposition = _judged(run, str(gate)) or _judge_now(run, setup, str(gate))
         tell(_message("verdict", f"{verdict}, {disposition}", host=str(gate)))

@@ -102,10 +102,14 @@ class Setup:
         return whole.hexdigest()
 
 
-def default_plan(workspace: Workspace) -> Path:
-    """Return the plan to use when none is named: the site's own rehearsal, else the shipped one."""
+def default_plan(workspace: Workspace, inventory: Path) -> Path:
+    """Return the plan to use when none is named: what was drafted with `inventory`, if it was.
+
+    A drafted plan scopes out what that one machine lacks; no other inventory may get it unasked.
+    """
     local = workspace.root / LOCAL_PLAN
-    return local if local.is_file() else workspace.root / "gates/plans/rehearsal.yaml"
+    drafted = inventory.resolve().parent == (workspace.root / LOCAL_INVENTORY).parent
+    return local if drafted and local.is_file() else workspace.root / "gates/plans/rehearsal.yaml"
 
 
 def default_inventory(workspace: Workspace) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kvgate.engine.workspace import Setup
 from kvgate.errors import StoreError
 from kvgate.model.finding import RunResult
 from kvgate.report.render import render
@@ -15,16 +16,25 @@ _MOST_EDITIONS = 1000
 
 
 def write_reports(
-    run: Path, result: RunResult, *, templates: Path, formats: tuple[str, ...] = FORMATS
+    run: Path,
+    result: RunResult,
+    *,
+    templates: Path,
+    formats: tuple[str, ...] = FORMATS,
+    setup: Setup | None = None,
 ) -> tuple[Path, ...]:
     """Write the reports and return their paths: in ``report/``, or in ``report-2/`` and so on.
 
     A sealed run's report stays as it was sealed; the same bytes again are no change, others go
-    into a new folder beside it.
+    into a new folder beside it. Judged by other gates (`setup`), it goes to a folder of its own,
+    ``report-by-DIGEST/``.
     """
     reader = RunReader(run)
-    made = render(reader, result, formats=formats, templates=templates)
-    folder = _folder(run, made, sealed=reader.sealed())
+    made = render(reader, result, formats=formats, templates=templates, setup=setup)
+    if setup is None:
+        folder = _folder(run, made, sealed=reader.sealed())
+    else:
+        folder = run / f"report-by-{result.criteria_digest[:12]}"
     disk.make_folder(folder)
     for name, content in made.items():
         path = folder / name

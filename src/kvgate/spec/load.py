@@ -200,7 +200,10 @@ def _identities(inventory: Inventory) -> Iterator[tuple[str, Where, tuple[str, s
             yield (
                 name,
                 (*at, "address"),
-                ("address", f"{host.jump or ''}>{host.address}:{host.port}"),
+                (
+                    "address",
+                    f"{host.address}:{host.port}" + (f" by {host.jump}" if host.jump else ""),
+                ),
             )
         for i, disk in enumerate(host.declared.disks):
             place: Where = (*at, "declared", "disks", i)

@@ -34,6 +34,7 @@ class Plan(Strict):
     seed: int
     gates: Annotated[list[PlannedGate], pydantic.Field(min_length=1)]
     workloads: Workloads
+    drafted_for: Slug | None = None  # the inventory it was drafted with; fits no other
     scope_out: list[ScopeOut] = pydantic.Field(default_factory=list)
 
     @property

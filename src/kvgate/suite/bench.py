@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from kvgate.engine.gate import MOST_TEXT
 from kvgate.engine.progress import Progress
 from kvgate.engine.scope import connect, kept_in
 from kvgate.engine.workspace import Setup
@@ -164,7 +165,7 @@ class Bench:
                 labels={name: str(value) for name, value in labels.items()},
                 evidence=evidence,
                 inputs=inputs,
-                problem=reading.problem,
+                problem=reading.problem[:MOST_TEXT],
                 block=self.open_block if block is None else block,
             )
         )

@@ -34,6 +34,7 @@ class KvgatePlugin:
         self.direct: Direct | None = None
         self.session: GateSession | None = None
         self._bench: Bench | None = None
+        self.deselected: list[pytest.Item] = []
         self.outcome = "done"
         self._watch_supervisor(config.getoption("--alive-fd"))
 
@@ -59,6 +60,10 @@ class KvgatePlugin:
         for item in items:
             if not criteria_of(item):
                 raise pytest.UsageError(f'{item.nodeid}: names no criterion; add @settles("G…")')
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        """Remember what was deselected: a criterion is settled by all of its tests or not."""
+        self.deselected += items
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Make or open the run, and open the gate, once it is known which tests there are."""
@@ -90,6 +95,8 @@ class KvgatePlugin:
         self.session = GateSession(workspace, Path(run), gate, self.progress)
         self._bench = Bench(gate, self.session.setup, self.session.run, self.progress)
         self.session.begin(self._bench.witness)
+        for item in self.deselected:
+            self._attempt(item, "not_run", ("it was deselected on the command line",))
 
     # the tests
 
@@ -168,6 +175,8 @@ class KvgatePlugin:
         """Interrupt this process when the supervisor is gone: nobody would finish the run."""
         if fd is None:
             return
+        # Background jobs of a shell have SIGINT ignored, and children inherit that.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
         def watch() -> None:
             with contextlib.suppress(OSError):

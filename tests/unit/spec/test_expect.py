@@ -70,6 +70,7 @@ def test_everything_declared_is_expected() -> None:
         ("memory.size", ""): "64 GiB",
         ("numa.nodes", ""): "2",
         ("gpu.count", ""): "8",
+        ("gpu.driven", ""): "8",
         ("cpu.model", ""): "EPYC",
         ("cpu.sockets", ""): "2",
         ("cpu.threads", ""): "256",

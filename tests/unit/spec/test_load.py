@@ -78,7 +78,7 @@ def test_a_sound_inventory_names_its_hosts() -> None:
         ),
         pytest.param(
             f"inventory: a\nhosts:\n  n1: {HOST}\n  n2: {HOST}\n",
-            "inv.yaml:4: hosts.n2.address: address '>192.0.2.1:22' is also that of n1, line 3",
+            "inv.yaml:4: hosts.n2.address: address '192.0.2.1:22' is also that of n1, line 3",
             id="same-address-twice",
         ),
         pytest.param(
