@@ -187,32 +187,45 @@ def run(
     neither that it passed nor that it failed leaves a problem, never a pass.
     """
     require(witness, diagnostic.needs, diagnostic.package)
-    told: list[str] = []
-
-    def say(piece: bytes) -> None:
-        words = piece.decode("utf-8", "replace").strip().splitlines()
-        if words and on_progress:
-            told[:] = [words[-1][:120]]
-
+    watch = _Watch(diagnostic.name, on_progress)
     process = witness.transport.start(
         as_root(witness.host, diagnostic.argv),
         deadline_s=diagnostic.deadline_s,
-        on_stdout=say,
+        on_stdout=watch.hear,
         env=PLAIN,
     )
-    begin = time.monotonic()
     try:
         with around():
             for _ in _until(process.poll, cancel):
-                if on_progress:
-                    minutes = (time.monotonic() - begin) / 60
-                    on_progress(f"{diagnostic.name}, {minutes:.0f} min: {''.join(told)}")
+                watch.tell()
     finally:
         result = process.wait(_GRACE_S) if process.poll() else process.stop(_GRACE_S)
-    ref = witness.keep(as_evidence(result))
+        ref = witness.keep(as_evidence(result))
     if cancel is not None and cancel.is_set():
         raise HarnessError(f"{witness.host.name}: {diagnostic.name} was cancelled")
     return Answer(_readings(diagnostic.name, diagnostic.read(result), result), (ref,))
+
+
+class _Watch:
+    """Tells what a tool said last, and for how long it has been at it."""
+
+    def __init__(self, name: str, on_progress: OnProgress | None) -> None:
+        self._name = name
+        self._on_progress = on_progress
+        self._begin = time.monotonic()
+        self._last = ""
+
+    def hear(self, piece: bytes) -> None:
+        """Take a piece of its stdout (from the transport's thread)."""
+        words = piece.decode("utf-8", "replace").strip().splitlines()
+        if words:
+            self._last = words[-1][:120]
+
+    def tell(self) -> None:
+        """Tell it, if anyone wants to know."""
+        if self._on_progress:
+            minutes = (time.monotonic() - self._begin) / 60
+            self._on_progress(f"{self._name}, {minutes:.0f} min: {self._last}")
 
 
 def _readings(name: str, found: Outcome, result: CommandResult) -> tuple[Reading, ...]:

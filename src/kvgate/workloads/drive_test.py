@@ -58,21 +58,34 @@ def run(
     kept = [told.ref]
     if log.running < kind:  # 1. and 2.
         kept.append(_command(witness, device, kind))
-        log, told = _log(witness, device)
+    with around():
+        newest, ref = _watched(witness, device, kind, every_s, on_progress, cancel)  # 3.
+    return Answer(_readings(newest, item), (*kept, ref))  # 4.
+
+
+def _watched(
+    witness: Witness,
+    device: str,
+    kind: int,
+    every_s: float,
+    on_progress: OnProgress | None,
+    cancel: threading.Event | None,
+) -> tuple[Entry, EvidenceRef]:
+    """Ask the log until no test runs; return its newest entry. Raises HarnessError as `run`."""
     deadline = time.monotonic() + MOST_S[kind]
     waiting = cancel or threading.Event()
-    with around():
-        while log.running:  # 3.
-            if waiting.wait(every_s) or time.monotonic() > deadline:
-                how = "was cancelled" if waiting.is_set() else "hung and was aborted"
-                _command(witness, device, _ABORT)
-                raise HarnessError(f"{witness.host.name}: the self-test of {device} {how}")
-            log, told = _log(witness, device)
-            if on_progress:
-                on_progress(f"self-test of {device}: {log.done_pct} %")
+    log, told = _log(witness, device)
+    while log.running:
+        if waiting.wait(every_s) or time.monotonic() > deadline:
+            how = "was cancelled" if waiting.is_set() else "hung and was aborted"
+            _command(witness, device, _ABORT)
+            raise HarnessError(f"{witness.host.name}: the self-test of {device} {how}")
+        log, told = _log(witness, device)
+        if on_progress:
+            on_progress(f"self-test of {device}: {log.done_pct} %")
     if not log.entries:
         raise HarnessError(f"{witness.host.name}: {device} holds no self-test after one has run")
-    return Answer(_readings(log.entries[0], item), (*kept, told.ref))  # 4.
+    return log.entries[0], told.ref
 
 
 def _readings(newest: Entry, item: str) -> tuple[Reading, ...]:
