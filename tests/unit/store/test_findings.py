@@ -122,5 +122,5 @@ def test_findings_that_we_did_not_write_are_refused(tmp_path: Path) -> None:
         with pytest.raises(DamagedRunError):
             read_findings(tmp_path)
     (tmp_path / "findings.json").write_text(json.dumps({**good, "format": "kvgate-findings/9"}))
-    with pytest.raises(StoreError, match=r"kvgate-findings/9.*reads kvgate-findings/1"):
+    with pytest.raises(StoreError, match=r"kvgate-findings/9.*newer than kvgate-findings/1"):
         read_findings(tmp_path)
