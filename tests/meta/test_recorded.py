@@ -70,9 +70,9 @@ def recorded(site: Site, kept: Path) -> Path:
     """Return the run of a small site, recorded in inventory/recorded/here."""
     if not kept.exists():
         _record(site)
-        shutil.copytree(site.root, kept, symlinks=True)
-    shutil.copytree(kept, site.root, symlinks=True, dirs_exist_ok=True)
-    shutil.rmtree(site.root / "inventory/local", ignore_errors=True)
+        shutil.copytree(site.root, kept, ignore=shutil.ignore_patterns("templates"))
+    shutil.rmtree(site.root / "inventory")
+    shutil.copytree(kept, site.root, dirs_exist_ok=True)
     return site.newest()
 
 
