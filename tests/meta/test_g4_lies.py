@@ -18,7 +18,7 @@ from kvgate.errors import NotRunError
 from kvgate.judge.gate import judge_gate
 from kvgate.model.finding import Attempt, Finding
 from kvgate.model.quantity import Quantity
-from kvgate.model.record import Measurement, Value
+from kvgate.model.record import Evidence, Measurement, Value
 from kvgate.model.verdict import Verdict
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
@@ -120,11 +120,22 @@ def judge(folder: pathlib.Path, lie: Lie, windows: int = 8) -> dict[str, Finding
 def _write(run: RunWriter, number: int, told: Iterator[Told]) -> None:
     block = f"soak/window={number:05d}"
     run.begin_block(block)
+    kept = run.evidence(
+        Evidence(
+            host="ini1",
+            command=("soak", str(number)),
+            exit_status=0,
+            stdout=b"as told",
+            stderr=b"",
+            started_at=WHEN,
+            ended_at=WHEN,
+        )
+    )
     for each in told:
         run.measure(
             Measurement(
                 name=each.name, value=each.value, host=each.host, phase=each.phase,
-                taken_at=WHEN, problem=each.problem, block=block,
+                taken_at=WHEN, problem=each.problem, block=block, evidence=(kept,),
                 labels={**dict(each.labels), "window": str(each.window)},
             )
         )  # fmt: skip

@@ -194,7 +194,10 @@ def test_what_holds(bench: Bench) -> None:
         (("gates/g1-small.yaml", "{at_most: 2 ms}", "{at_mots: 2 ms}"), "did you mean 'at_most'"),
         (("gates/g1-small.yaml", "id: G1.1", "id: G1.9"), "no test in suites/g1 settles G1.9"),
         (("gates/plans/rehearsal.yaml", "gate: G1", "gate: G7"), "no gate file decides 'G7'"),
-        (("gates/g1-small.yaml", "rehearsal:", "acceptance:"), "has a limit for profile 'rehearsal'"),
+        (
+            ("gates/g1-small.yaml", "rehearsal:", "acceptance:"),
+            "has a limit for profile 'rehearsal'",
+        ),
         (("inventory/local/this-machine.yaml", "[serving]", "[client]"), "nothing is declared"),
     ],
 )

@@ -165,7 +165,11 @@ class Points:
 
 
 @pytest.fixture
-def points(command: Any, model_disk: Any, hasty: Any) -> Iterator[Points]:
+def points(
+    command: Any, model_disk: Any, hasty: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Points]:
+    # Which calls there are must not hang on how fast the machine is.
+    monkeypatch.setattr("kvgate.store.run.GROUP_S", 1e9)
     shm = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(prefix="kvgate-points-", dir=shm if shm.is_dir() else None))
     yield Points(command, model_disk, hasty, folder)
