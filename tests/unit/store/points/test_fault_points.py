@@ -65,6 +65,9 @@ class Recovered:
 
 NOTHING = Recovered(frozenset(), (), frozenset(), frozenset(), "nothing")
 
+MOST_CALLS_OFF = 3
+"""By how many calls the same gate may differ from one run to the next."""
+
 
 class Points:
     """Checks point after point, and counts what was tried, what survived and what was resumed."""
@@ -97,8 +100,11 @@ class Points:
                 failing = self.model_disk(fails_at=number, error=error, stays=stays)
                 with disk.through(failing), contextlib.suppress(StoreError):
                     self.command(self.run)
-                assert failing.hit, f"call {number} was not made"
                 self.command.let_go()
+                if not failing.hit:  # lines differ in length by their times, and so may the calls
+                    assert number > self.disk.calls - MOST_CALLS_OFF, f"call {number} was not made"
+                    shutil.rmtree(self.run, ignore_errors=True)
+                    continue
                 shutil.rmtree(self.run, ignore_errors=True)
                 self.command.anew()
                 for crash in AFTER_ERROR:
