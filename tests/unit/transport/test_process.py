@@ -130,7 +130,7 @@ def test_an_error_in_on_stdout_ends_the_process_and_is_raised(way: Leashed, gone
     def broken(piece: bytes) -> None:
         raise LookupError("of the caller")
 
-    process = way.start(sh("echo x; sleep 300"), deadline_s=60, on_stdout=broken)
+    process = way.start(sh("sleep 1; echo x; sleep 300"), deadline_s=60, on_stdout=broken)
     with pytest.raises(LookupError, match="of the caller"):
         process.wait(T)
     assert gone(process.pid)

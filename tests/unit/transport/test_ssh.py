@@ -241,11 +241,10 @@ def test_each_hop_has_its_own_key_check(sshd: PrivateSshd, tmp_path: Path) -> No
             connections.to(hosts["far"]).run(["true"], timeout_s=T)
 
 
-def test_a_jump_host_that_reaches_nothing_names_itself(
-    sshd: PrivateSshd, listener: socket.socket
-) -> None:
-    port = listener.getsockname()[1]
-    listener.close()
+def test_a_jump_host_that_reaches_nothing_names_itself(sshd: PrivateSshd) -> None:
+    held = socket.socket()  # bound and not listening: refused, and nobody else's meanwhile
+    held.bind(("127.0.0.1", 0))
+    port = held.getsockname()[1]
     inventory = site(sshd, far="near", near=None)
     far = inventory.hosts["far"].model_copy(update={"port": port})
     with (
@@ -253,6 +252,7 @@ def test_a_jump_host_that_reaches_nothing_names_itself(
         pytest.raises(HostUnreachableError, match=f"^far: .* near: no way .* port {port}"),
     ):
         connections.to(far).run(["true"], timeout_s=T)
+    held.close()
 
 
 @pytest.mark.parametrize(
