@@ -172,9 +172,16 @@ def listener() -> Iterator[socket.socket]:
         yield listening
 
 
-def test_a_closed_port_is_unreachable_at_once(other: Other, listener: socket.socket) -> None:
-    port = listener.getsockname()[1]
-    listener.close()
+@pytest.fixture
+def held() -> Iterator[socket.socket]:
+    """Yield a port that refuses: bound and not listening, and nobody else's meanwhile."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound
+
+
+def test_a_closed_port_is_unreachable_at_once(other: Other, held: socket.socket) -> None:
+    port = held.getsockname()[1]
     begun = time.monotonic()
     with pytest.raises(HostUnreachableError, match=f"127.0.0.1 port {port}: Connection refused"):
         SshTransport(other(port=port)).open()
@@ -241,9 +248,9 @@ def test_each_hop_has_its_own_key_check(sshd: PrivateSshd, tmp_path: Path) -> No
             connections.to(hosts["far"]).run(["true"], timeout_s=T)
 
 
-def test_a_jump_host_that_reaches_nothing_names_itself(sshd: PrivateSshd) -> None:
-    held = socket.socket()  # bound and not listening: refused, and nobody else's meanwhile
-    held.bind(("127.0.0.1", 0))
+def test_a_jump_host_that_reaches_nothing_names_itself(
+    sshd: PrivateSshd, held: socket.socket
+) -> None:
     port = held.getsockname()[1]
     inventory = site(sshd, far="near", near=None)
     far = inventory.hosts["far"].model_copy(update={"port": port})
@@ -252,7 +259,6 @@ def test_a_jump_host_that_reaches_nothing_names_itself(sshd: PrivateSshd) -> Non
         pytest.raises(HostUnreachableError, match=f"^far: .* near: no way .* port {port}"),
     ):
         connections.to(far).run(["true"], timeout_s=T)
-    held.close()
 
 
 @pytest.mark.parametrize(
