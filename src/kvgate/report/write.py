@@ -7,11 +7,11 @@ from pathlib import Path
 from kvgate.engine.workspace import Setup
 from kvgate.errors import StoreError
 from kvgate.model.finding import RunResult
-from kvgate.report.render import render
+from kvgate.report.render import FILES, render
 from kvgate.store import disk
 from kvgate.store.reader import RunReader
 
-FORMATS = ("html", "md", "json", "junit")
+FORMATS = tuple(FILES)
 _MOST_EDITIONS = 1000
 
 
