@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from kvgate.parse import sysfs
+from kvgate.parse.ending import reads
 from kvgate.parse.text import refuse, whole
 
 
@@ -28,3 +29,7 @@ def controllers(answer: bytes) -> tuple[Controller, ...]:
         correctable, uncorrectable = (whole(str(each), what, name) for each in counts)
         found.append(Controller(name=name, correctable=correctable, uncorrectable=uncorrectable))
     return tuple(found)
+
+
+TOOLS = {"sysfs_edac": reads("EDAC", controllers, fine=(0, 1, 2))}
+"""grep ends with 1 where nothing is there, with 2 where a file can't be read."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 
+from kvgate.parse.ending import reads
 from kvgate.parse.text import lines, refuse, shown
 
 TOOL = "ethtool --show-fec"
@@ -40,3 +41,6 @@ def fec(answer: bytes) -> Fec:
     if device is None or not told.get("active"):
         refuse(TOOL, "it does not tell which FEC a port uses")
     return Fec(device=device, configured=told.get("configured", ()), active=told["active"])
+
+
+TOOLS = {"ethtool_fec": reads(TOOL, fec)}

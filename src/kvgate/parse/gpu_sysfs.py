@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from kvgate.parse import sysfs
+from kvgate.parse import pci, sysfs
+from kvgate.parse.ending import reads
 from kvgate.parse.text import refuse, shown, whole
 
 WHAT = "amdgpu in sysfs"
@@ -16,7 +17,6 @@ _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _DEVICE = re.compile(r"0x[0-9a-f]{4}")
 _COUNT = re.compile(r"(ue|ce|de): ([0-9]{1,20})")
 _PAGE = re.compile(r"0x[0-9a-f]{1,16} : 0x[0-9a-f]{1,16} : ([RPF])")
-_BAR = re.compile(r"0x([0-9a-f]{1,16}) 0x([0-9a-f]{1,16}) 0x[0-9a-f]{1,16}")
 _RAS = re.compile(r"ras/([a-z0-9_]{1,40})_err_count")
 
 
@@ -39,6 +39,7 @@ class Card:
     power_cap_uw: int | None
     temperature_mc: int | None  # of the junction, the hottest that is told
     bar_bytes: int | None
+    busy_pct: int | None
     correctable: int | None
     uncorrectable: int | None
     bad_pages: int | None
@@ -68,7 +69,6 @@ def _card(address: str, values: dict[str, bytes]) -> Card:
         refuse(WHAT, f"the device id of {address} is {shown(device)}")
     heat = [each for name in values if name.endswith("_input") if (each := number(name))]
     caps = [name for name in values if name.endswith("/power1_cap")]
-    node = text("numa_node")
     correctable, uncorrectable, implausible = _ras(values)
     return Card(
         address=address,
@@ -78,10 +78,11 @@ def _card(address: str, values: dict[str, bytes]) -> Card:
         serial=text("unique_id"),
         compute_partition=text("current_compute_partition"),
         memory_partition=text("current_memory_partition"),
-        numa_node=None if node in (None, "-1") else whole(str(node), WHAT, "numa_node"),
+        numa_node=pci.node(text("numa_node")),
         power_cap_uw=number(caps[0]) if len(caps) == 1 else None,
         temperature_mc=max(heat) if heat else None,
-        bar_bytes=_bar(values.get("resource")),
+        bar_bytes=pci.largest_bar(values["resource"]) if "resource" in values else None,
+        busy_pct=number("gpu_busy_percent"),
         correctable=correctable,
         uncorrectable=uncorrectable,
         bad_pages=_pages(values.get("ras/gpu_vram_bad_pages")),
@@ -121,21 +122,6 @@ def _pages(told: bytes | None) -> int | None:
     return len(listed)
 
 
-def _bar(told: bytes | None) -> int | None:
-    """Return the size of the largest BAR in the file ``resource``."""
-    if told is None:
-        return None
-    sizes = []
-    for line in told.decode("utf-8", "replace").splitlines():
-        match = _BAR.fullmatch(line.strip())
-        if not match:
-            refuse(WHAT, f"{shown(line)} is no line of 'resource'")
-        first, last = int(match[1], 16), int(match[2], 16)
-        if last > first:
-            sizes.append(last - first + 1)
-    return max(sizes) if sizes else None
-
-
 def nodes(answer: bytes) -> dict[str, int]:
     """Return network port → NUMA node from /sys/class/net/*/device/numa_node; −1: it has none."""
     found = {}
@@ -144,3 +130,21 @@ def nodes(answer: bytes) -> dict[str, int]:
         if told not in (None, "", "-1"):
             found[name] = whole(str(told), "NUMA nodes of ports", name)
     return found
+
+
+def logical(answer: bytes) -> int:
+    """Return how many GPUs programs see: KFD's nodes with a GPU (each partition is one)."""
+    what = "KFD topology"
+    ids = [
+        whole(sysfs.text(values, "gpu_id", what) or "", what, f"gpu_id of node {name}")
+        for name, values in sysfs.attributes(answer, what).items()
+    ]
+    return sum(each > 0 for each in ids)
+
+
+TOOLS = {
+    "sysfs_amdgpu": reads(WHAT, cards, fine=(0, 1, 2)),
+    "sysfs_port_nodes": reads("NUMA nodes of ports", nodes, fine=(0, 1, 2)),
+    "sysfs_kfd": reads("KFD topology", logical, fine=(0, 1, 2)),
+}
+"""grep ends with 1 where nothing is there, with 2 where a file can't be read."""

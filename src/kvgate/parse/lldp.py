@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from kvgate.parse.ending import reads
 from kvgate.parse.text import json_object, refuse, shown
 from kvgate.parse.typed import member, words
 
@@ -48,3 +49,6 @@ def _neighbour(port: str, held: Any) -> Neighbour:
         switch_port=words(member(other.get("id"), TOOL, "port id").get("value"), TOOL, "port id"),
         switch_port_text=words(other.get("descr"), TOOL, "descr"),
     )
+
+
+TOOLS = {"lldpcli": reads(TOOL, neighbours)}

@@ -58,5 +58,35 @@ def _speed(told: str | None, name: str) -> int | None:
     return whole(str(told), "/sys/class/net", f"speed of {name}")
 
 
-TOOLS = {"sysfs_net": reads("sysfs_net", ports, fine=(0, 1, 2))}
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What drives a port, and where it sits; ``address`` None: not on PCI."""
+
+    name: str
+    driver: str | None
+    address: str | None
+
+
+def places(answer: bytes) -> tuple[Place, ...]:
+    """Parse ``device/uevent`` below /sys/class/net."""
+    found = []
+    for name, values in sysfs.attributes(answer, "/sys/class/net").items():
+        told = dict(
+            line.partition("=")[::2]
+            for line in values.get("device/uevent", b"").decode("utf-8", "replace").splitlines()
+        )
+        found.append(
+            Place(
+                name=name,
+                driver=told.get("DRIVER") or None,
+                address=told.get("PCI_SLOT_NAME") or None,
+            )
+        )
+    return tuple(found)
+
+
+TOOLS = {
+    "sysfs_net": reads("sysfs_net", ports, fine=(0, 1, 2)),
+    "sysfs_net_places": reads("sysfs_net_places", places, fine=(0, 1, 2)),
+}
 """grep ends with 1 where nothing is there, with 2 where a file can't be read."""

@@ -7,6 +7,7 @@ import functools
 import re
 from typing import Any
 
+from kvgate.parse.ending import reads
 from kvgate.parse.text import json_object, refuse
 from kvgate.parse.typed import count, rows
 
@@ -86,3 +87,6 @@ def _entry(index: int, row: dict[str, Any]) -> Entry:
         kind=count(told.get("selftestcode"), TOOL, f"code {index}"),
         power_on_hours=count(told.get("poweronhourspoh", told.get("poweronhours")), TOOL, "hours"),
     )
+
+
+TOOLS = {"nvme_self_test_log": reads(TOOL, self_test_log)}

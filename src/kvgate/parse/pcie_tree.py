@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import decimal
+import functools
 import re
 from collections.abc import Mapping
 
 from kvgate.parse import sysfs
+from kvgate.parse.ending import reads
 from kvgate.parse.pci import Function
 from kvgate.parse.text import lines, refuse, shown
 
@@ -23,13 +25,14 @@ def ways(answer: bytes) -> dict[str, tuple[str, ...]]:
     From ``ls -l /sys/bus/pci/devices``, whose links end in the path through the tree.
     """
     found: dict[str, tuple[str, ...]] = {}
+    function = functools.cache(_FUNCTION.fullmatch)  # a bridge is on the way to many
     for line in lines(answer, _WHAT):
         if not line.strip() or line.startswith("total "):
             continue
         listed, _, target = line.rpartition(" -> ")
         name = listed.rpartition(" ")[2]
-        way = tuple(filter(_FUNCTION.fullmatch, target.partition("/devices/")[2].split("/")))
-        if not _FUNCTION.fullmatch(name):
+        way = tuple(filter(function, target.partition("/devices/")[2].split("/")))
+        if not function(name):
             refuse(_WHAT, f"{shown(line)} is no link of /sys/bus/pci/devices")
         if not way or way[-1] != name:
             refuse(_WHAT, f"{shown(line)} does not lead to {name}")
@@ -134,3 +137,10 @@ def _number(told: str | None, what: str) -> int | None:
         return None
     match = _TOTAL.fullmatch(told) or _PLAIN.fullmatch(told)
     return int(match[1]) if match else refuse(_WHAT, f"{what} is {shown(told)}")
+
+
+TOOLS = {
+    "pci_tree": reads(_WHAT, ways),
+    "sysfs_aer": reads(_WHAT, aer, fine=(0, 1, 2)),
+}
+"""grep ends with 1 where nothing is there, with 2 where a file can't be read."""

@@ -7,11 +7,13 @@ import re
 from collections.abc import Mapping
 
 from kvgate.parse import sysfs
+from kvgate.parse.ending import reads
 from kvgate.parse.text import refuse, shown, whole
 
 WHAT = "/sys/class/infiniband"
 _GID = re.compile(r"ports/([0-9]{1,3})/(gids|gid_attrs/types|gid_attrs/ndevs)/([0-9]{1,4})")
 _COUNTER = re.compile(r"ports/([0-9]{1,3})/(?:hw_counters|counters)/([A-Za-z0-9_]{1,64})")
+_DEFAULT = re.compile(r"ports/([0-9]{1,3})/default_roce_(?:mode|tos)")
 _ADDRESS = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4}){7}")
 _EMPTY = frozenset("0:")
 
@@ -126,3 +128,30 @@ def _roce(gids: dict[tuple[int, int], dict[str, str]], port: int) -> dict[str, t
         if set(gid) - _EMPTY:
             found[netdev] = (*found.get(netdev, ()), gid)
     return found
+
+
+def defaults(answer: bytes) -> dict[str, dict[int, tuple[str | None, int | None]]]:
+    """Return device → port → RoCE mode and TOS that new connections of rdma_cm begin with.
+
+    From the attributes below /sys/kernel/config/rdma_cm, which are there for devices that somebody
+    made a folder for (kernel ABI configfs-rdma_cm).
+    """
+    what = "rdma_cm"
+    found: dict[str, dict[int, tuple[str | None, int | None]]] = {}
+    for name, values in sysfs.attributes(answer, what).items():
+        numbers = {int(match[1]) for each in values if (match := _DEFAULT.fullmatch(each))}
+        for number in sorted(numbers):
+            mode = sysfs.text(values, f"ports/{number}/default_roce_mode", what) or None
+            tos = sysfs.text(values, f"ports/{number}/default_roce_tos", what)
+            found.setdefault(name, {})[number] = (
+                mode,
+                None if tos is None else whole(tos, what, "default_roce_tos"),
+            )
+    return found
+
+
+TOOLS = {
+    "sysfs_infiniband": reads(WHAT, devices, fine=(0, 1, 2)),
+    "rdma_cm": reads("rdma_cm", defaults, fine=(0, 1, 2)),
+}
+"""grep ends with 1 where nothing is there, with 2 where a file can't be read."""

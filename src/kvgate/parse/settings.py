@@ -6,6 +6,7 @@ import decimal
 import re
 
 from kvgate.parse import sysfs
+from kvgate.parse.ending import reads
 from kvgate.parse.text import decoded, lines, refuse, shown, whole
 
 _MEMINFO = re.compile(r"(HugePages_Total|Hugepagesize):\s*([0-9]{1,15})(?: kB)?")
@@ -13,6 +14,9 @@ _CHOSEN = re.compile(r"\[([a-z-]{1,30})\]")
 _UPTIME = re.compile(r"([0-9]{1,12}\.[0-9]{2}) [0-9]{1,15}\.[0-9]{2}\s*")
 _UNIT = re.compile(r"(?:[●*×x] )?\s*([\w:@\\.-]{1,200}\.[a-z]{4,9})\s+\S+\s+failed\s.*")
 _SECONDS = re.compile(r"-?[0-9]{1,9}\.[0-9]{1,12}")
+_TRACKING = re.compile(r"Reference ID\s*:")
+_STRATUM = re.compile(r"Stratum\s*:\s*([0-9]{1,3})")
+_SLOW = re.compile(r"System time\s*:\s*([0-9]{1,9}\.[0-9]{1,12}) seconds (slow|fast) of NTP time")
 _DOMAIN = re.compile(r"[A-Za-z-]{1,20}")
 
 
@@ -82,17 +86,32 @@ def synchronised(answer: bytes) -> bool:
 
 
 def chrony_offset_s(answer: bytes) -> decimal.Decimal | None:
-    """Return by how much the system's clock is ahead of NTP time, by ``chronyc -c tracking``.
+    """Return by how much the system's clock is ahead of NTP time, by ``chronyc tracking``.
 
-    None where chrony follows no server (stratum 0). The fifth field is what the clock is *slow* by
-    (chrony's client.c prints "slow of NTP time" where it is not negative).
+    None where chrony follows no server (stratum 0). Of ``chronyc -c tracking`` the fifth field is
+    the correction that is still to be made, positive where the clock is slow: chrony's client.c
+    prints it as "N seconds slow of NTP time" then, else as "fast", without its sign.
     """
-    fields = decoded(answer, "chronyc").strip().split(",")
+    text = decoded(answer, "chronyc").strip()
+    if _TRACKING.match(text):
+        return _chrony_text(text)
+    fields = text.split(",")
     if len(fields) < 14 or not _SECONDS.fullmatch(fields[4]):
         refuse("chronyc", f"{shown(answer)} is not the line of `chronyc -c tracking`")
     if whole(fields[2], "chronyc", "stratum") == 0:
         return None
     return -decimal.Decimal(fields[4])
+
+
+def _chrony_text(text: str) -> decimal.Decimal | None:
+    told = [match for line in text.splitlines() if (match := _SLOW.fullmatch(line.strip()))]
+    strata = [match for line in text.splitlines() if (match := _STRATUM.fullmatch(line.strip()))]
+    if len(told) != 1 or len(strata) != 1:
+        refuse("chronyc", "it has not one line 'Stratum' and one 'System time'")
+    if int(strata[0][1]) == 0:
+        return None
+    number = decimal.Decimal(told[0][1])
+    return -number if told[0][2] == "slow" else number
 
 
 def iommu_domains(answer: bytes) -> tuple[int, tuple[str, ...]]:
@@ -116,3 +135,27 @@ def dmi(answer: bytes) -> dict[str, str]:
     values = sysfs.attributes(answer, what).get("id", {})
     told = {name: sysfs.text(values, name, what) for name in values}
     return {name: text for name, text in told.items() if text}
+
+
+def _choice(answer: bytes) -> str:
+    return chosen(answer, "the choice")
+
+
+def _switch(answer: bytes) -> bool:
+    return on_off(answer, "the switch")
+
+
+TOOLS = {
+    "proc_cmdline": reads("/proc/cmdline", kernel_parameters),
+    "proc_uptime": reads("/proc/uptime", uptime_s),
+    "huge_pages": reads("meminfo", huge_pages),
+    "sysfs_choice": reads("sysfs", _choice),
+    "proc_switch": reads("/proc/sys", _switch),
+    "sysfs_cpufreq": reads("cpufreq", governors, fine=(0, 1, 2)),
+    "systemctl_failed": reads("systemctl", failed_units),
+    "timedatectl": reads("timedatectl", synchronised),
+    "chronyc": reads("chronyc", chrony_offset_s),
+    "sysfs_iommu": reads("/sys/kernel/iommu_groups", iommu_domains, fine=(0, 1, 2)),
+    "sysfs_dmi": reads("DMI", dmi, fine=(0, 1, 2)),
+}
+"""grep ends with 1 where nothing is there, with 2 where a file can't be read."""

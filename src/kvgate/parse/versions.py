@@ -12,8 +12,15 @@ SHAPES = {
     "nvme": re.compile(rf"nvme version {_NUMBER}(?: \(.*\))?"),
     "python": re.compile(rf"Python {_NUMBER}"),
     "lsblk": re.compile(rf"lsblk (?:from|\()?\s*util-linux {_NUMBER}\)?"),
+    "lspci": re.compile(rf"lspci version {_NUMBER}"),
+    "ethtool": re.compile(rf"ethtool version {_NUMBER}"),
+    "smartctl": re.compile(rf"smartctl {_NUMBER} [0-9-]{{10}} .*"),
+    "dmidecode": re.compile(_NUMBER),
+    "dcb": re.compile(rf"dcb utility, iproute2-{_NUMBER}"),
+    "chronyc": re.compile(rf"chronyc \(chrony\) version {_NUMBER} .*"),
+    "lldpcli": re.compile(rf"lldpcli {_NUMBER}"),
 }
-"""First line of ``TOOL --version`` (fio, python, lsblk) or ``nvme version``."""
+"""First line of ``TOOL --version``, of ``nvme version``, of ``dcb -V``, of ``lldpcli -v``."""
 
 
 def version(answer: bytes, tool: str) -> str:
