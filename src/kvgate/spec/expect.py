@@ -9,47 +9,56 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
+from kvgate.model.part import AS_ORDERED, NO_SURPLUS
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import ALL_HOSTS, Value
 from kvgate.spec.baseline import Baseline
+from kvgate.spec.bom import Bom
 from kvgate.spec.gate import Criterion
 from kvgate.spec.inventory import Declared, Host, Inventory
+from kvgate.spec.matrix import settings_of
+from kvgate.spec.requirement import Requirement
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Requirement:
-    """What one measurement must be: ``how`` is equals, one_of or version_at_least."""
-
-    how: str
-    values: tuple[Value, ...]
-
-    def __str__(self) -> str:
-        shown = ", ".join(
-            "yes" if v is True else "no" if v is False else str(v) for v in self.values
-        )
-        return {"equals": shown, "one_of": f"one of {shown}"}.get(self.how, f"version ≥ {shown}")
-
+__all__ = ["Coverage", "Expectations", "Key", "Requirement", "coverage", "expectations"]
 
 Key = tuple[str, str, str]  # host, measure, item
 Expectations = dict[Key, Requirement]
 
+PART_STATUS = "part.status"
+PARTS_SURPLUS = "parts.surplus"
 
-def expectations(inventory: Inventory, baseline: Baseline | None) -> Expectations:
-    """Return every requirement that the inventory declares, its baseline's settings included."""
-    found: Expectations = {}
+
+def expectations(
+    inventory: Inventory, baseline: Baseline | None, bom: Bom | None = None
+) -> Expectations:
+    """Return every requirement that inventory, baseline and bill of materials declare."""
+    found: Expectations = dict(_of_bom(inventory, bom)) if bom else {}
     for name, host in inventory.hosts.items():
         if baseline and host.baseline:
-            for measure, setting in baseline.baselines[host.baseline].settings.items():
-                if setting.equals is not None:
-                    requirement = Requirement("equals", (setting.equals,))
-                elif setting.one_of is not None:
-                    requirement = Requirement("one_of", tuple(setting.one_of))
-                else:
-                    requirement = Requirement("version_at_least", (setting.version_at_least or "",))
-                found[name, measure, ""] = requirement
+            for measure, item, need in settings_of(host, baseline, bom):
+                found[name, measure, item] = need
         for measure, item, value in _declared(host.declared):
-            found[name, measure, item] = Requirement("equals", (value,))
+            agreed = found.get((name, measure, item))
+            found[name, measure, item] = Requirement(
+                "equals", (value,), agreed.same if agreed else ""
+            )
     return found
+
+
+def _of_bom(inventory: Inventory, bom: Bom) -> Iterator[tuple[Key, Requirement]]:
+    """Yield what is required of ordered parts, and that nothing else is on the hosts they name.
+
+    A bill that names no host speaks of all of them.
+    """
+    for each in bom.judged():
+        yield (
+            (each.host or ALL_HOSTS, PART_STATUS, each.item),
+            Requirement("equals", (AS_ORDERED,)),
+        )
+    named = {each.host for each in bom.ordered() if each.host} or set(inventory.hosts)
+    for host in inventory.hosts:
+        if host in named:
+            yield (host, PARTS_SURPLUS, ""), Requirement("equals", (NO_SURPLUS,))
 
 
 def _declared(have: Declared) -> Iterator[tuple[str, str, Value]]:
@@ -107,7 +116,8 @@ def coverage(criterion: Criterion, inventory: Inventory, expected: Expectations)
     hosts = inventory.with_role(criterion.hosts)
     if criterion.scope == "all hosts":
         return {ALL_HOSTS: ("",)} if hosts else {}
-    if any(limit.matches_inventory for limit in criterion.limits.values()):
+    matched = any(limit.matches_inventory for limit in criterion.limits.values())
+    if matched or criterion.each == "part":
         return _expecting(criterion, hosts, expected)
     if criterion.each:
         return {host.name: items for host in hosts if (items := host.items(criterion.each))}
@@ -117,7 +127,10 @@ def coverage(criterion: Criterion, inventory: Inventory, expected: Expectations)
 def _expecting(criterion: Criterion, hosts: tuple[Host, ...], expected: Expectations) -> Coverage:
     """Return where the criterion's measure is declared: only what is declared is judged."""
     found: dict[str, list[str]] = {}
-    wanted = {host.name: host.items(criterion.each) if criterion.each else None for host in hosts}
+    each = None if criterion.each == "part" else criterion.each
+    wanted = {host.name: host.items(each) if each else None for host in hosts}
+    if criterion.each == "part" and criterion.hosts == "all":
+        wanted[ALL_HOSTS] = None  # parts that may be anywhere
     for host, name, item in expected:
         if name != criterion.measure or host not in wanted:
             continue

@@ -122,8 +122,9 @@ class Criterion(Strict):
     measure: Text
     phase: Slug
     hosts: Literal["serving", "client", "all"]
+    method: Literal["manual"] | None = None  # answered by people, not measured by a test
     scope: Literal["each host", "all hosts"] = "each host"
-    each: Literal["disk", "nvme", "nic", "pcie"] | None = None
+    each: Literal["disk", "nvme", "nic", "pcie", "part"] | None = None
     where: dict[str, str] = pydantic.Field(default_factory=dict)
     limits: dict[Slug, Limit]
     marginal: Ratio = Quantity.of("5", "%")

@@ -1,0 +1,39 @@
+"""What one measurement must be, as inventory, baseline and bill of materials ask for it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from kvgate.model.record import Value
+
+_WORDS = {
+    "equals": "{}",
+    "one_of": "one of {}",
+    "version_equals": "version {}",
+    "version_one_of": "one of versions {}",
+    "version_at_least": "version ≥ {}",
+}
+_SAME = "the same on all hosts"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Requirement:
+    """What one measurement must be.
+
+    ``how`` is equals, one_of, version_equals, version_one_of, version_at_least, or ``same`` where
+    only agreement is asked for. All requirements of one measure with the same text in ``same``
+    ask that their measurements agree; "" asks for none.
+    """
+
+    how: str
+    values: tuple[Value, ...]
+    same: str = ""
+
+    def __str__(self) -> str:
+        if self.how == "same":
+            return _SAME
+        shown = ", ".join(
+            "yes" if v is True else "no" if v is False else str(v) for v in self.values
+        )
+        told = _WORDS.get(self.how, f"{self.how} {{}}").format(shown)
+        return f"{told}, {_SAME}" if self.same else told
