@@ -21,6 +21,10 @@ Scope = Callable[[], str]
 _SHOWN = 200
 
 
+class UnrecordedError(CommandError):
+    """The recording has no answer (any more) to what was asked; less is never made up."""
+
+
 def nowhere() -> str:
     """Return the scope of whoever names none: answers then come in the order of the recording."""
     return ""
@@ -122,7 +126,7 @@ class RecordedTransport:
         env: Mapping[str, str] | None = None,  # noqa: ARG002  ditto
         cap_bytes: int = OUTPUT_CAP_BYTES,
     ) -> CommandResult:
-        """Return the recorded answer; CommandError names a command that has none (any more)."""
+        """Return the recorded answer; UnrecordedError names a command that has none (any more)."""
         answer = self._next(tuple(argv))
         if self._timing and self._over.wait(answer.elapsed_s):
             raise HostUnreachableError(self.name, "the replay was ended")
@@ -137,7 +141,7 @@ class RecordedTransport:
         env: Mapping[str, str] | None = None,  # noqa: ARG002  as for run
         cap_bytes: int = OUTPUT_CAP_BYTES,
     ) -> RecordedProcess:
-        """Return the recorded process; CommandError as for `run`."""
+        """Return the recorded process; UnrecordedError as for `run`."""
         answer = self._next(tuple(argv))
         process = RecordedProcess(
             _capped(answer, cap_bytes), self._over, answer.elapsed_s if self._timing else 0.0
@@ -180,7 +184,7 @@ class RecordedTransport:
                 return answers[number]
         raise self._unrecorded(argv, scope, number)
 
-    def _unrecorded(self, argv: tuple[str, ...], scope: str, number: int) -> CommandError:
+    def _unrecorded(self, argv: tuple[str, ...], scope: str, number: int) -> UnrecordedError:
         command = shlex.join(argv)
         if len(command) > _SHOWN:
             command = command[:_SHOWN] + "…"
@@ -193,7 +197,7 @@ class RecordedTransport:
             what = f"was not asked{where} in the recording of {source}, only in {elsewhere[0]}"
         else:
             what = f"is not in the recording of {source}"
-        return CommandError(
+        return UnrecordedError(
             self.name,
             f"`{command}` {what}",
             hint="a recording answers what its gate was asked then; other suites, plans or tools "

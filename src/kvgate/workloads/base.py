@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
 import re
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 
 from kvgate.errors import CommandError, NotRunError, ParseError, TransportError
 from kvgate.model.record import EvidenceRef
+from kvgate.transport.base import CommandResult
+from kvgate.transport.recorded import UnrecordedError
+from kvgate.untrusted import plain
 from kvgate.witness import Witness, as_evidence
 
 OnProgress = Callable[[str], None]
@@ -18,23 +23,32 @@ OnProgress = Callable[[str], None]
 MARKER = ".kvgate-scratch"
 """The file in a scratch folder whose token proves that the folder is ours to remove."""
 
-_TOKEN_DIGITS = 32
+_NOT_MADE = "not made: "
+_MOST_SAID = 4096
 _ASK_S = 20.0
 _REMOVE_S = 300.0
+_LOOK_EVERY_S = 0.1
 _GUARD_S = 7 * 24 * 3600.0
 
-# $1: the folder, $2: its token. The left side ends with its leash: when we end it, when the link
-# is lost, when we were killed. The right side, in a session of its own, then removes the folder if
-# it is there and its marker is still ours: twice, as a workload may be ending just then.
-_REMOVER = f"""\
-echo ready
+# The right side, in a session of its own, makes the folder ($1: its path without the last eight
+# characters), marks it with a token, and says both: nothing is made that is not guarded. The left
+# side ends with its leash: when we end it, when the link is lost, when we were killed. The right
+# side then removes the folder if it is there and its marker is still ours: twice, as a workload
+# may be ending just then.
+_KEEPER = f"""\
+trap '' PIPE HUP
+made=$(mktemp -d "$1XXXXXXXX" 2>&1) || {{ echo "{_NOT_MADE}$made"; exit 1; }}
+token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')
+printf %s "$token" 2>/dev/null >"$made/{MARKER}" ||
+  {{ rm -f -- "$made/{MARKER}"; rmdir -- "$made"; echo "{_NOT_MADE}$made takes no file"; exit 1; }}
+echo "$token $made"
 exec >/dev/null 2>&1
 cat
-[ "$(cat "$1/{MARKER}")" = "$2" ] || exit 0
-rm -rf -- "$1"; sleep 3; rm -rf -- "$1"
+[ "$(cat "$made/{MARKER}")" = "$token" ] || exit 0
+rm -rf -- "$made"; sleep 3; rm -rf -- "$made"
 """
 _GUARD = """\
-while :; do sleep 3600; done | setsid sh -c "$3" kvgate-guard "$1" "$2"
+while :; do sleep 3600; done | setsid sh -c "$2" kvgate-guard "$1"
 """
 
 
@@ -59,52 +73,99 @@ class ScratchFolder:
 def scratch_folder(witness: Witness, purpose: str, *, needs_bytes: int) -> Iterator[ScratchFolder]:
     """Make a folder in the host's scratch folder, and remove it on every way out.
 
-    1. the inventory must name a scratch folder that is no device; 2. `mktemp` makes a folder of a
-    unique name in it; 3. a marker goes in whose token is from the evidence of that; 4. the file
-    system must have room for `needs_bytes`; 5. a guard on the host removes it if we are gone;
-    6. afterwards, only a folder whose marker holds that token is removed.
+    1. the inventory must name a scratch folder that is no device; 2. a guard on the host makes a
+    folder of a unique name in it, with a marker, and removes it if we are gone; 3. the file system
+    must have room for `needs_bytes`; 4. afterwards, only a folder with that marker is removed.
 
+    A recorded host is asked what was asked then; it has no folder to guard or to remove.
     Raises NotRunError (no scratch, not writable, no room), ParseError, TransportError.
     """
     base = _declared(witness)  # 1.
-    path, token = _make(witness, base, purpose)  # 2.
     with contextlib.ExitStack() as held:
+        said = held.enter_context(_guarded(witness, f"{base}/kvgate-{purpose}-"))  # 2.
+        path, token = _made(witness, base, purpose, said)
         try:
-            witness.transport.write_file(f"{path}/{MARKER}", token)  # 3.
-            room = witness.ask(["df", "-kP", path], timeout_s=_ASK_S)  # 4.
+            room = witness.ask(["df", "-kP", path], timeout_s=_ASK_S)  # 3.
             free = free_bytes(room.stdout)
             _require_room(f"{witness.host.name}: {base}", free, needs_bytes)
-            held.enter_context(_guarded(witness, path, token))  # 5.
             yield ScratchFolder(path, free, (room.ref,))
         except BaseException as err:
             try:
-                _remove(witness, path, token)  # 6.
+                _remove(witness, path, token)  # 4.
             except TransportError as second:  # the first error is what matters
                 err.add_note(
                     f"{path} on {witness.host.name} could not be removed: {second.message}"
                 )
             raise
-        _remove(witness, path, token)  # 6. before the guard is let go
+        _remove(witness, path, token)  # 4. before the guard is let go
 
 
 @contextlib.contextmanager
-def _guarded(witness: Witness, path: str, token: bytes) -> Iterator[None]:
-    """Keep a guard on the host for the block: it ends without removing anything when we end it."""
-    ready = threading.Event()
-    guard = witness.transport.start(
-        ["sh", "-c", _GUARD, "kvgate-guard", path, token.decode("ascii"), _REMOVER],
-        deadline_s=_GUARD_S,
-        on_stdout=lambda _: ready.set(),
-    )
-    if not ready.wait(_ASK_S):
-        guard.kill()
-        raise CommandError(witness.host.name, f"the guard of {path} did not start")
+def _guarded(witness: Witness, stem: str) -> Iterator[bytes]:
+    """Keep a guard on the host for the block; yields its first line, which is evidence."""
+    argv = ["sh", "-c", _GUARD, "kvgate-guard", stem, _KEEPER]
+    if witness.host.transport == "recorded":
+        recorded = witness.transport.run(argv, timeout_s=_ASK_S)
+        witness.keep(as_evidence(recorded))
+        yield recorded.stdout
+        return
+    first = _FirstLine()
+    started_at, begun = datetime.datetime.now(datetime.UTC), time.monotonic()
+    guard = witness.transport.start(argv, deadline_s=_GUARD_S, on_stdout=first.take)
     try:
-        yield
+        said = first.line(_ASK_S, ended=guard.poll)
+        if not said:
+            guard.kill()
+            how = guard.wait(_ASK_S).describe()
+            raise CommandError(witness.host.name, f"no guard of {stem}… could be started: {how}")
+        said_after_s = time.monotonic() - begun
+        witness.keep(as_evidence(_so_far(witness, argv, said, started_at, said_after_s)))
+        yield said
     finally:
         with contextlib.suppress(TransportError):
             guard.kill()
-            witness.keep(as_evidence(guard.wait(_ASK_S)))
+            guard.wait(_ASK_S)
+
+
+class _FirstLine:
+    """Collects what a process says, from the transport's thread, up to its first line."""
+
+    def __init__(self) -> None:
+        self._said = b""
+        self._came = threading.Condition()
+
+    def take(self, piece: bytes) -> None:
+        with self._came:
+            self._said = (self._said + piece)[:_MOST_SAID]
+            self._came.notify_all()
+
+    def line(self, within_s: float, *, ended: Callable[[], bool]) -> bytes:
+        """Return the line, or b"" if none came within the time or before the process `ended`."""
+        until = time.monotonic() + within_s
+        with self._came:
+            while b"\n" not in self._said and time.monotonic() < until and not ended():
+                self._came.wait(_LOOK_EVERY_S)
+            line, newline, _ = self._said.partition(b"\n")
+            return line + newline if newline else b""
+
+
+def _so_far(
+    witness: Witness,
+    argv: Sequence[str],
+    said: bytes,
+    started_at: datetime.datetime,
+    elapsed_s: float,
+) -> CommandResult:
+    """Return what a process that still runs has said; a kill of ours must not cost it."""
+    return CommandResult(
+        host=witness.host.name,
+        argv=tuple(argv),
+        exit_status=None,
+        stdout=said,
+        stderr=b"",
+        started_at=started_at,
+        elapsed_s=elapsed_s,
+    )
 
 
 def _declared(witness: Witness) -> str:
@@ -130,26 +191,52 @@ def _declared(witness: Witness) -> str:
     return scratch
 
 
-def _make(witness: Witness, base: str, purpose: str) -> tuple[str, bytes]:
-    """Return the folder and its token, which no other folder has: of the answer that made it."""
-    name = f"{base}/kvgate-{purpose}-"
-    made = witness.ask(["mktemp", "-d", f"{name}XXXXXXXX"], timeout_s=_ASK_S)
-    if not made.result.ok:
+_SAID = re.compile(rb"([0-9a-f]{32}) ([^\n]+)\n")
+
+
+def made_folder(argv: Sequence[str], said: bytes) -> tuple[str, str] | None:
+    """Return (path without its last eight characters, path) of the folder that a guard made.
+
+    None where `argv` is not a guard's command, or it made none.
+    """
+    match = _SAID.fullmatch(said)
+    if len(argv) != 6 or list(argv[:4]) != ["sh", "-c", _GUARD, "kvgate-guard"] or not match:
+        return None
+    path, stem = match[2].decode("utf-8", "replace"), argv[4]
+    unique = path[len(stem) :]
+    if not path.startswith(stem) or not re.fullmatch(r"[A-Za-z0-9]{8}", unique, re.ASCII):
+        return None
+    return stem, path
+
+
+def _made(witness: Witness, base: str, purpose: str, said: bytes) -> tuple[str, bytes]:
+    """Return the folder and its token; raises NotRunError where it was not made, ParseError."""
+    host, stem = witness.host.name, f"{base}/kvgate-{purpose}-"
+    if said.startswith(_NOT_MADE.encode()):
+        why = plain(said[len(_NOT_MADE) :].decode("utf-8", "replace")).strip()
         raise NotRunError(
-            (made.result.describe() + f" ({witness.host.name})",),
-            hint=f"make {base} there and let this login write to it",
+            (f"{host}: {why}",), hint=f"make {base} there and let this login write to it"
         )
-    path = made.stdout.decode("utf-8", "replace").rstrip("\n")
-    if not (path.startswith(name) and re.fullmatch(r"[A-Za-z0-9]{8}", path[len(name) :], re.ASCII)):
-        raise ParseError(f"{witness.host.name}: mktemp answered {path[:80]!r}, not {name}…")
-    return path, made.ref[:_TOKEN_DIGITS].encode("ascii")
+    made = made_folder(["sh", "-c", _GUARD, "kvgate-guard", stem, _KEEPER], said)
+    if made is None:
+        raise ParseError(f"{host}: the guard answered {said[:80]!r}, not {stem}…")
+    return made[1], said[:32]
 
 
 def _remove(witness: Witness, path: str, token: bytes) -> None:
     """Remove the folder if its marker holds our token; raises CommandError if it stays."""
+    try:
+        _removed(witness, path, token)
+    except UnrecordedError:
+        return  # kvgate was killed before it removed the folder: then its guard did
+
+
+def _removed(witness: Witness, path: str, token: bytes) -> None:
     host = witness.host.name
     try:
         there = witness.ask(["cat", f"{path}/{MARKER}"], timeout_s=_ASK_S, cap_bytes=4096).stdout
+    except UnrecordedError:
+        raise
     except CommandError as err:
         raise CommandError(
             host,

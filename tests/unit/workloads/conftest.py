@@ -18,12 +18,14 @@ from kvgate.witness import Witness
 
 
 class ThisMachine(LocalTransport):
-    """The local transport, watched; `answers` changes what a command (its first word) answered."""
+    """The local transport, watched; `answers` changes what a command (its first word) answered,
+    `started` what is started in its place."""
 
     def __init__(self) -> None:
         super().__init__("box")
         self.asked: list[tuple[str, ...]] = []
         self.answers: dict[str, Callable[[CommandResult], CommandResult]] = {}
+        self.started: dict[str, Callable[[Sequence[str]], Sequence[str]]] = {}
 
     def run(self, argv: Sequence[str], **options: Any) -> CommandResult:
         self.asked.append(tuple(argv))
@@ -31,7 +33,7 @@ class ThisMachine(LocalTransport):
 
     def start(self, argv: Sequence[str], **options: Any) -> HostProcess:
         self.asked.append(tuple(argv))
-        return super().start(argv, **options)
+        return super().start(self.started.get(argv[0], lambda same: same)(argv), **options)
 
 
 @dataclasses.dataclass

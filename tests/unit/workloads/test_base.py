@@ -86,13 +86,30 @@ def test_a_scratch_folder_that_is_not_there(bench: Any, tmp_path: Path) -> None:
         pytest.fail("that folder is not there")
 
 
-@pytest.mark.parametrize("answer", [b"/\n", b"/etc\n", b"", b"{}-abcd;rm -r\n", b"{}-../../../x\n"])
+@pytest.mark.parametrize("answer", [b"/\n", b"/etc\n", b"\n", b"{}-abcd;rm -r\n", b"{}-../../../x\n"])
 def test_a_host_that_lies_about_the_folder_gets_nothing_removed(bench: Any, answer: bytes) -> None:
-    said = answer.replace(b"{}", f"{bench.scratch}/kvgate-fio".encode())
-    bench.transport.answers["mktemp"] = lambda real: dataclasses.replace(real, stdout=said)
-    with pytest.raises(ParseError), scratch_folder(bench.witness, "fio", needs_bytes=1):
+    said = b"0" * 32 + b" " + answer.replace(b"{}", f"{bench.scratch}/kvgate-fio".encode())
+    lies = ["sh", "-c", 'printf %s "$0"; sleep 60', said.decode()]
+    bench.transport.started["sh"] = lambda _: lies
+    with (
+        pytest.raises(ParseError, match="guard"),
+        scratch_folder(bench.witness, "fio", needs_bytes=1),
+    ):
         pytest.fail("that is not the folder")
     assert not any(argv[0] == "rm" for argv in bench.transport.asked)
+
+
+def test_a_host_without_room_for_a_marker_keeps_no_folder(bench: Any) -> None:
+    full = """sh -c 'trap "" 25; ulimit -f 0; exec sh -c "$@"' -"""  # 25: SIGXFSZ
+    bench.transport.started["sh"] = lambda argv: [
+        word.replace("sh -c", full) if word.startswith("while") else word for word in argv
+    ]
+    with (
+        pytest.raises(NotRunError, match="takes no file"),
+        scratch_folder(bench.witness, "fio", needs_bytes=1),
+    ):
+        pytest.fail("that folder takes no file")
+    assert list(bench.scratch.iterdir()) == []
 
 
 def test_a_folder_that_can_not_be_removed_is_said(bench: Any) -> None:

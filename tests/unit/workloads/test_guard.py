@@ -79,3 +79,17 @@ def test_a_folder_whose_marker_is_not_ours_stays(tmp_path: Path) -> None:
     holder.communicate(timeout=20)
     assert not emptied(scratch, within_s=6)
     assert path.is_dir()
+
+
+def test_killed_the_moment_the_folder_is_there(tmp_path: Path) -> None:
+    """Nothing is made that is not guarded: not even a folder whose name nobody was told yet."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    holder = hold(LOCAL % scratch, "local", "LocalTransport")
+    end = time.monotonic() + 60
+    while not any(scratch.iterdir()) and time.monotonic() < end:
+        pass
+    assert any(scratch.iterdir())
+    holder.kill()
+    holder.communicate(timeout=20)
+    assert emptied(scratch)
