@@ -195,7 +195,8 @@ def _declared(facts: Facts) -> Iterator[str]:
     if facts.gpus:
         kind = max({f.id for f in facts.gpus}, key=[f.id for f in facts.gpus].count)
         count = sum(f.id == kind for f in facts.gpus)
-        yield f"      gpus: {_flow({'count': count, 'id': kind})}"
+        at = [f.address for f in facts.gpus if f.id == kind]
+        yield f"      gpus: {_flow({'count': count, 'id': kind, 'addresses': at})}"
     yield from _section(
         "disks",
         "by serial, else WWN, else name",

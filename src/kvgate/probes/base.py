@@ -14,7 +14,7 @@ from kvgate.spec.inventory import Host
 from kvgate.witness import Answer, Testimony, Witness
 
 Ask = Callable[[Witness], Answer]
-ItemKind = Literal["", "disk", "nvme", "nic", "pcie"]
+ItemKind = Literal["", "disk", "nvme", "nic", "pcie", "gpu"]
 
 PLAIN = {"LC_ALL": "C"}
 """The environment of every tool whose words are parsed."""

@@ -6,7 +6,6 @@ judge stays pure: it sees only criteria, coverage, requirements and measurements
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 
 from kvgate.model.part import AS_ORDERED, NO_SURPLUS
@@ -14,8 +13,10 @@ from kvgate.model.quantity import Quantity
 from kvgate.model.record import ALL_HOSTS, Value
 from kvgate.spec.baseline import Baseline
 from kvgate.spec.bom import Bom
+from kvgate.spec.declared import Declared
+from kvgate.spec.expect_device import declared_of
 from kvgate.spec.gate import Criterion
-from kvgate.spec.inventory import Declared, Host, Inventory
+from kvgate.spec.inventory import Host, Inventory
 from kvgate.spec.matrix import settings_of
 from kvgate.spec.requirement import Requirement
 
@@ -37,7 +38,8 @@ def expectations(
         if baseline and host.baseline:
             for measure, item, need in settings_of(host, baseline, bom):
                 found[name, measure, item] = need
-        for measure, item, value in _declared(host.declared):
+        have = declared_of(host) if host.is_device else _declared(host.declared)
+        for measure, item, value in have:
             agreed = found.get((name, measure, item))
             found[name, measure, item] = Requirement(
                 "equals", (value,), agreed.same if agreed else ""
@@ -89,6 +91,8 @@ def _declared(have: Declared) -> Iterator[tuple[str, str, Value]]:
             ("nic.fec", nic.fec),
             ("nic.neighbour", nic.neighbour),
         )
+    for address in have.gpus.addresses if have.gpus else ():
+        yield "card.present", address, True
     for link in have.pcie:
         yield "pcie.present", link.address, True
         yield from _given(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 import pydantic
 
 from kvgate.errors import UnitError
-from kvgate.model.quantity import Quantity
+from kvgate.model.quantity import UNITS, Quantity
 from kvgate.spec.base import (
     AnyQuantity,
     CriterionId,
@@ -18,6 +19,7 @@ from kvgate.spec.base import (
     Text,
     exactly_one_of,
 )
+from kvgate.spec.ratio import RatioOf
 
 
 def _as_scalar(value: Any) -> Any:
@@ -104,10 +106,28 @@ def _show(value: Quantity | str | bool) -> str:
 
 
 class Claim(Strict):
-    """What the supplier said; never what is judged by."""
+    """What the supplier said; never what is judged by.
+
+    ``number`` is the claim as a quantity, from which a limit is reckoned by the agreed margin.
+    """
 
     value: Text
     by: Text
+    number: AnyQuantity | None = None
+
+
+MOST_MARGIN = Quantity.of(5, "%")
+"""What a limit may lie below a claim at most: a noisy bench passes no more easily than that."""
+
+LIMIT_ROUNDED = Fraction(1, 1000)
+"""How far a limit may be off its claim less the margin, by being written in round figures."""
+
+
+def less_margin(claim: Quantity, margin: Quantity, limit: Limit) -> Fraction | None:
+    """Return the claim less `margin` in base units, on the side of `limit` (None: no one side)."""
+    if limit.at_least is not None:
+        return claim.base * (1 - margin.base)
+    return claim.base * (1 + margin.base) if limit.at_most is not None else None
 
 
 class Criterion(Strict):
@@ -115,16 +135,22 @@ class Criterion(Strict):
 
     ``limits`` stand by profile. ``each`` judges every item of that kind that the inventory
     declares. ``where`` names labels that a measurement must carry (arm, job, concurrency).
+
+    ``ratio`` compares two arms in ``measure``, block by block, instead of judging each value;
+    ``margin`` is what the limit lies below the claim, agreed before the run; ``ceiling`` is the
+    measure that tells what the path can carry at most: a value above it is inconclusive.
     """
 
     id: CriterionId
     text: Text
     measure: Text
     phase: Slug
-    hosts: Literal["serving", "client", "all"]
+    hosts: Literal["serving", "client", "all", "array", "switch", "bmc"]
     method: Literal["manual"] | None = None  # answered by people, not measured by a test
     scope: Literal["each host", "all hosts"] = "each host"
-    each: Literal["disk", "nvme", "nic", "pcie", "part"] | None = None
+    each: (
+        Literal["disk", "nvme", "nic", "pcie", "gpu", "part", "controller", "pool", "port"] | None
+    ) = None
     where: dict[str, str] = pydantic.Field(default_factory=dict)
     limits: dict[Slug, Limit]
     marginal: Ratio = Quantity.of("5", "%")
@@ -132,7 +158,46 @@ class Criterion(Strict):
     claim: Claim | None = None
     deployment: Text | None = None
     statistic: Text | None = None
+    ratio: RatioOf | None = None
+    margin: Ratio | None = None
+    ceiling: Text | None = None
     hint: str = ""
+
+    @pydantic.model_validator(mode="after")
+    def _compared(self) -> Criterion:
+        if self.ratio is None:
+            return self
+        if self.ceiling:
+            raise ValueError("a ratio has no physical ceiling")
+        if taken := {"arm", "round"} & set(self.where):
+            raise ValueError(f"where: '{min(taken)}' is what a ratio goes over")
+        for profile, limit in self.limits.items():
+            bounds = [limit.at_least, limit.at_most, *(limit.within or ())]
+            if any(bound and bound.dimension != "ratio" for bound in bounds) or not any(bounds):
+                raise ValueError(f"limits.{profile}: a ratio has bounds such as 'at_least: 1.2 x'")
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _less_a_margin(self) -> Criterion:
+        if self.margin is None:
+            return self
+        if not 0 < self.margin.base <= MOST_MARGIN.base:
+            raise ValueError(f"margin: above 0 and at most {MOST_MARGIN}")
+        if self.claim is None or self.claim.number is None:
+            raise ValueError("margin: goes with a claim that has a 'number'")
+        for profile, limit in self.limits.items():
+            bound = limit.at_least or limit.at_most
+            wanted = less_margin(self.claim.number, self.margin, limit)
+            if profile == "rehearsal":  # shows that the path works; never the claim
+                continue
+            if bound is None or wanted is None or bound.dimension != self.claim.number.dimension:
+                raise ValueError(f"limits.{profile}: a claim's limit is at_least or at_most of it")
+            if abs(bound.base - wanted) > LIMIT_ROUNDED * wanted:
+                number = Quantity.of(f"{float(wanted / UNITS[bound.unit][1]):.5g}", bound.unit)
+                raise ValueError(
+                    f"limits.{profile}: {bound} is not the claim less the margin: {number}"
+                )
+        return self
 
     @pydantic.model_validator(mode="after")
     def _sound(self) -> Criterion:

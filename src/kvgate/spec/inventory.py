@@ -7,28 +7,28 @@ by reference (an environment variable or a file).
 from __future__ import annotations
 
 import enum
+import ipaddress
 from typing import Annotated, Literal
 
 import pydantic
 
 from kvgate.model.quantity import Quantity
-from kvgate.spec.base import (
-    BitRate,
-    Duration,
-    LinkSpeed,
-    Size,
-    Slug,
-    Strict,
-    Text,
-    exactly_one_of,
-)
+from kvgate.spec.base import Duration, Slug, Strict, Text, exactly_one_of
+from kvgate.spec.declared import Declared
 
 
 class Role(enum.StrEnum):
-    """What a host is for. `array`, `switch` and `bmc` follow with the device adapters."""
+    """What a host is for. The last three are devices: no computers, asked by an adapter."""
 
     SERVING = "serving"  # under test; also the NVMe-oF initiator
     CLIENT = "client"  # load and test equipment
+    ARRAY = "array"  # the device under test
+    SWITCH = "switch"
+    BMC = "bmc"  # the management controller of a host
+
+
+DEVICES = (Role.ARRAY, Role.SWITCH, Role.BMC)
+COMPUTERS = (Role.SERVING, Role.CLIENT)
 
 
 class Secret(Strict):
@@ -46,88 +46,46 @@ class Secret(Strict):
         return self
 
 
-class Cpu(Strict):
-    """The processors, as lscpu counts them."""
+_IDENTITY = {"model", "serial", "firmware"}
+_DECLARES: dict[Role, set[str]] = {
+    Role.ARRAY: _IDENTITY | {"controllers", "drives", "pools", "ports", "capacity"},
+    Role.SWITCH: _IDENTITY | {"ports", "ecn"},
+    Role.BMC: _IDENTITY | {"bios", "psus", "fans"},
+}
+_OF_DEVICES: set[str] = set().union(*_DECLARES.values())
+_OF_HOSTS = ("jump", "sudo", "tools", "scratch", "baseline")
+_WEB = ("https", "http")
 
-    model: Text | None = None
-    sockets: int | None = None
-    threads: int | None = None
 
+class Tls(Strict):
+    """How a device's certificate is known: by its own SHA-256 fingerprint, or by a CA's file.
 
-class Disk(Strict):
-    """A block device, known by serial number or WWN.
-
-    ``name`` alone (a virtual disk without identity) is enough to be looked for, never enough to
-    be written to.
+    Neither: by the authorities that this machine trusts. There is no way not to check it.
     """
 
-    serial: Text | None = None
-    wwn: Text | None = None
-    name: Text | None = None
-    model: Text | None = None
-    size: Size | None = None
-    nvme: bool = False
-    destructive: bool = False
+    model_config = exactly_one_of("fingerprint", "ca")
+
+    fingerprint: (
+        Annotated[str, pydantic.AfterValidator(lambda value: fingerprint(value))] | None
+    ) = None
+    ca: Text | None = None
 
     @pydantic.model_validator(mode="after")
-    def _known(self) -> Disk:
-        if not (self.serial or self.wwn or self.name):
-            raise ValueError("a disk needs a serial, a wwn or at least a name")
-        if self.destructive and not (self.serial or self.wwn):
-            raise ValueError("destructive: a device is written to only by serial number or WWN")
+    def _one(self) -> Tls:
+        if (self.fingerprint is None) == (self.ca is None):
+            raise ValueError("a certificate is known by exactly one of 'fingerprint' or 'ca'")
         return self
 
-    @property
-    def id(self) -> str:
-        """Return what identifies it in records: the serial, else the WWN, else the name."""
-        return self.serial or self.wwn or self.name or ""
 
+def fingerprint(text: str) -> str:
+    """Return a SHA-256 fingerprint as 64 small hex digits, however it is written.
 
-class Nic(Strict):
-    """A network port by its name on the host; ``speed`` None: it reports none (virtual).
-
-    ``fec`` is the correction in use as ethtool names it (RS); ``neighbour`` the switch and its
-    port as LLDP tells them, ``leaf1 Ethernet1/1``.
+    ``sha256:`` before it and colons between bytes may stand there. Raises ValueError otherwise.
     """
-
-    name: Text
-    mac: Annotated[str, pydantic.StringConstraints(to_lower=True, min_length=1)] | None = None
-    speed: BitRate | None = None
-    mtu: Size | None = None
-    fec: Text | None = None
-    neighbour: Text | None = None
-
-
-class PcieLink(Strict):
-    """A PCIe device by its address; ``id`` is ``vvvv:dddd``; speed and width as they should run."""
-
-    address: Annotated[
-        str, pydantic.StringConstraints(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
-    ]
-    id: Annotated[str, pydantic.StringConstraints(pattern=r"^[0-9a-f]{4}:[0-9a-f]{4}$")] | None = (
-        None
-    )
-    speed: LinkSpeed | None = None
-    width: int | None = None
-
-
-class Gpus(Strict):
-    """The GPUs expected: how many of which PCI id (``1002:74a2`` is MI308X)."""
-
-    count: int
-    id: Annotated[str, pydantic.StringConstraints(pattern=r"^[0-9a-f]{4}:[0-9a-f]{4}$")]
-
-
-class Declared(Strict):
-    """What the host is declared to have; what stands here is judged."""
-
-    cpu: Cpu | None = None
-    memory: Size | None = None
-    numa_nodes: int | None = None
-    disks: list[Disk] = pydantic.Field(default_factory=list)
-    nics: list[Nic] = pydantic.Field(default_factory=list)
-    pcie: list[PcieLink] = pydantic.Field(default_factory=list)
-    gpus: Gpus | None = None
+    digits = text.strip().lower().removeprefix("sha256:").replace(":", "")
+    if len(digits) != 64 or set(digits) - set("0123456789abcdef"):
+        raise ValueError(f"'{text}' is not a SHA-256 fingerprint: sha256: and 64 hex digits")
+    return digits
 
 
 class Host(Strict):
@@ -136,10 +94,18 @@ class Host(Strict):
     ``tools`` maps a command's name to its path on the host; ``scratch`` is the folder in which
     workloads may make (and must remove) files. ``recording`` (transport: recorded) is a file that
     `kvgate record` wrote, or the folder with the host's, beside the inventory.
+
+    An array, switch or BMC (``of`` a host) is asked by its ``adapter``: by ssh with its own
+    command line, by https, or by http where it is on loopback. ``simulated``: it is none.
     """
 
     roles: list[Role]
-    transport: Literal["ssh", "local", "recorded"] = "ssh"
+    transport: Literal["ssh", "local", "recorded", "https", "http"] = "ssh"
+    adapter: Slug | None = None
+    of: Slug | None = None
+    simulated: bool = False
+    password: Secret | None = None
+    tls: Tls | None = None
     recording: Text | None = None
     address: Text | None = None
     port: Annotated[int, pydantic.Field(ge=1, le=65535)] = 22
@@ -157,6 +123,13 @@ class Host(Strict):
     declared: Declared = Declared()
     name: str = ""  # set by Inventory from the key the host stands under
 
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _usual_port(cls, value: object) -> object:
+        if isinstance(value, dict) and "port" not in value and value.get("transport") in _WEB:
+            return {**value, "port": 443 if value["transport"] == "https" else 80}
+        return value
+
     @pydantic.field_validator("roles", mode="before")
     @classmethod
     def _roles(cls, value: object) -> object:
@@ -164,23 +137,62 @@ class Host(Strict):
             raise ValueError("name at least one role in a list: [serving], [client] or both")
         known = [role.value for role in Role]
         for role in value:
-            if role in ("array", "switch", "bmc"):
-                raise ValueError(
-                    f"role '{role}' needs a device adapter, which this version has not"
-                )
             if role not in known:
                 raise ValueError(f"'{role}' is not a role; one of: {', '.join(known)}")
-        return [Role(role) for role in value]
+        roles = [Role(role) for role in value]
+        if len(roles) > 1 and any(role in DEVICES for role in roles):
+            raise ValueError("an array, switch or bmc has this one role: give each its own entry")
+        return roles
+
+    @property
+    def is_device(self) -> bool:
+        """Tell whether it is an array, a switch or a BMC: no computer, asked by its adapter."""
+        return self.roles[0] in DEVICES
+
+    @property
+    def role(self) -> Role:
+        """Return the first role: of a device, its only one."""
+        return self.roles[0]
 
     @pydantic.model_validator(mode="after")
     def _reachable(self) -> Host:
-        if self.transport == "ssh" and not self.address:
-            raise ValueError("address is missing (transport: ssh)")
-        if self.transport != "ssh" and (self.jump or self.address):
+        by_net = self.transport in ("ssh", *_WEB)
+        if by_net and not self.address:
+            raise ValueError(f"address is missing (transport: {self.transport})")
+        if not by_net and (self.jump or self.address):
             raise ValueError(f"transport: {self.transport} takes no address and no jump host")
         if (self.transport == "recorded") != bool(self.recording):
             raise ValueError("transport: recorded and a recording go together")
         return self
+
+    @pydantic.model_validator(mode="after")
+    def _device(self) -> Host:
+        """Refuse what a device can't have, and what only a device has."""
+        if not self.is_device:
+            given = sorted(self.model_fields_set & {"adapter", "of", "password", "tls"})
+            given += ["transport"] * (self.transport in _WEB)
+            if given:
+                raise ValueError(f"{given[0]}: only an array, switch or bmc has it")
+        else:
+            self._sound_device()
+        allowed = _DECLARES.get(self.role, set(Declared.model_fields) - _OF_DEVICES)
+        if strange := sorted(self.declared.model_fields_set - allowed):
+            raise ValueError(f"declared: {strange[0]}: no {self.role.value} host is declared by it")
+        return self
+
+    def _sound_device(self) -> None:
+        if self.adapter is None:
+            raise ValueError("adapter is missing: name how this device is asked")
+        if given := [name for name in _OF_HOSTS if name in self.model_fields_set]:
+            raise ValueError(f"{given[0]}: a device has none")
+        if self.transport == "local":
+            raise ValueError("a device is reached by ssh, https, http on loopback, or recorded")
+        if (self.role is Role.BMC) != (self.of is not None):
+            raise ValueError("of: HOST goes with the role bmc: whose BMC it is")
+        if self.tls and self.transport != "https":
+            raise ValueError("tls goes with transport: https")
+        if self.transport == "http" and not _on_loopback(self.address or ""):
+            raise ValueError("http, unencrypted, goes to this machine only (127.0.0.1, ::1)")
 
     @pydantic.field_validator("recording", mode="after")
     @classmethod
@@ -191,13 +203,14 @@ class Host(Strict):
         return recording
 
     def items(self, kind: str) -> tuple[str, ...]:
-        """Return the ids of the declared items of `kind`: disk, nvme, nic or pcie."""
+        """Return the ids of the declared items of `kind`: disk, nvme, nic, pcie or gpu."""
         have = self.declared
         return {
             "disk": tuple(disk.id for disk in have.disks),
             "nvme": tuple(disk.id for disk in have.disks if disk.nvme),
             "nic": tuple(nic.name for nic in have.nics),
             "pcie": tuple(link.address for link in have.pcie),
+            "gpu": tuple(have.gpus.addresses) if have.gpus else (),
         }[kind]
 
 
@@ -221,6 +234,20 @@ class Inventory(Strict):
         """Tell whether any host is a recording: what is found there can't be accepted."""
         return any(host.transport == "recorded" for host in self.hosts.values())
 
+    @property
+    def simulated(self) -> bool:
+        """Tell whether any device is simulated: what is found there can't be accepted."""
+        return any(host.simulated for host in self.hosts.values())
+
+    @property
+    def devices(self) -> tuple[Host, ...]:
+        """Return the arrays, switches and BMCs, in the file's order."""
+        return tuple(host for host in self.hosts.values() if host.is_device)
+
     def with_role(self, role: str) -> tuple[Host, ...]:
-        """Return the hosts that have `role`, or all of them for ``all``."""
-        return tuple(host for host in self.hosts.values() if role == "all" or role in host.roles)
+        """Return the hosts that have `role`; for ``all`` every computer, and no device."""
+        return tuple(
+            host
+            for host in self.hosts.values()
+            if (role == "all" and not host.is_device) or role in host.roles
+        )
