@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from kvgate.engine.scope import asked_in
-from kvgate.engine.workspace import Setup, Workspace, frozen_setup
+from kvgate.engine.workspace import BOM_INPUT, Setup, Workspace, frozen_setup
 from kvgate.errors import StoreError
 from kvgate.model.record import Evidence
 from kvgate.store import disk
@@ -62,6 +62,8 @@ def record(workspace: Workspace, run: Path, out: Path) -> RecordedSite:
         disk.replace(out / RECORDINGS / f"{made.host}.jsonl", to_bytes(made))  # 3
     if setup.baseline:
         disk.replace(out / "baseline.yaml", setup.baseline.files[0].content)
+    if setup.bom:
+        disk.replace(out / BOM_INPUT, setup.bom.files[0].content)
     plan = _write_plan(workspace, setup, out)
     inventory = out / "inventory.yaml"
     disk.replace(inventory, _inventory(setup, run.name))
@@ -174,6 +176,8 @@ def _inventory(setup: Setup, run: str) -> bytes:
     site: dict[str, Any] = {**file.value, "hosts": hosts}
     if setup.baseline:
         site["baseline"] = "baseline.yaml"
+    if setup.bom:
+        site["bom"] = BOM_INPUT
     text = yaml.safe_dump(site, sort_keys=False, allow_unicode=True, width=100)
     head = (
         f"# What the hosts answered in run {run}, written by `kvgate record`; replays anywhere.\n"

@@ -11,10 +11,12 @@ from kvgate.engine.content import shipped_templates
 from kvgate.errors import SpecError, UsageError
 from kvgate.spec import load
 from kvgate.spec.baseline import Baseline
+from kvgate.spec.bom import Bom
 from kvgate.spec.expect import Expectations, expectations
 from kvgate.spec.gate import Gate
 from kvgate.spec.inventory import Inventory
 from kvgate.spec.load import Loaded
+from kvgate.spec.load_bom import bom_of, load_bom
 from kvgate.spec.plan import Plan, PlannedGate
 from kvgate.spec.yamlfile import YamlFile, parse
 from kvgate.store.reader import RunReader
@@ -23,6 +25,8 @@ from kvgate.transport import recording
 FOLDERS = ("gates", "suites", "inventory")
 LOCAL_PLAN = "gates/plans/local/rehearsal.yaml"
 LOCAL_INVENTORY = "inventory/local/this-machine.yaml"
+BOM_INPUT = "bom.yaml"
+"""The bill of materials in a run's inputs/."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,11 +73,16 @@ class Setup:
     baseline: Loaded[Baseline] | None
     gates: dict[str, Loaded[Gate]]
     recordings: dict[str, bytes] = dataclasses.field(default_factory=dict)  # host → its recording
+    bom: Loaded[Bom] | None = None
 
     @property
     def expected(self) -> Expectations:
         """Return what every host is expected to answer."""
-        return expectations(self.inventory.value, self.baseline.value if self.baseline else None)
+        return expectations(
+            self.inventory.value,
+            self.baseline.value if self.baseline else None,
+            self.bom.value if self.bom else None,
+        )
 
     def planned(self, gate: str) -> PlannedGate:
         """Return the plan's entry for `gate`; raises UsageError if the plan has none."""
@@ -91,11 +100,13 @@ class Setup:
         yield "inventory.yaml", self.inventory.files[0]
         if self.baseline:
             yield "baseline.yaml", self.baseline.files[0]
+        if self.bom:
+            yield BOM_INPUT, self.bom.files[0]
         for gate in self.gates.values():
             yield f"gates/{Path(gate.files[0].name).name}", gate.files[0]
 
     def criteria_digest(self) -> str:
-        """Return a SHA-256 over what is judged by: gates, plan, inventory and baseline."""
+        """Return a SHA-256 over what is judged by: gates, plan, inventory, baseline and BOM."""
         whole = hashlib.sha256()
         for name, file in sorted(self.files()):
             whole.update(f"{name}\0{file.sha256}\n".encode())
@@ -129,11 +140,15 @@ def load_setup(workspace: Workspace, plan: Path, inventory: Path) -> Setup:
     loaded_inventory = load.load_inventory(inventory, name=workspace.name(inventory))
     baseline = None
     if cited := loaded_inventory.value.baseline:
-        path = _baseline_path(workspace, inventory, cited)
+        path = cited_path(workspace, inventory, "baseline", cited)
         baseline = load.load_baseline(path, loaded_inventory, name=workspace.name(path))
+    bom = None
+    if cited := loaded_inventory.value.bom:
+        path = cited_path(workspace, inventory, "bom", cited)
+        bom = load_bom(path, loaded_inventory, name=workspace.name(path))
     gates = load.load_gates(workspace.root / "gates")
     recordings = load_recordings(loaded_inventory.value, inventory.parent)
-    return Setup(loaded_plan, loaded_inventory, baseline, gates, recordings)
+    return Setup(loaded_plan, loaded_inventory, baseline, gates, recordings, bom)
 
 
 def load_recordings(inventory: Inventory, folder: Path) -> dict[str, bytes]:
@@ -154,12 +169,12 @@ def load_recordings(inventory: Inventory, folder: Path) -> dict[str, bytes]:
     return found
 
 
-def _baseline_path(workspace: Workspace, inventory: Path, cited: str) -> Path:
-    """Return the baseline file: beside the inventory, else in the workspace's inventory/."""
+def cited_path(workspace: Workspace, inventory: Path, key: str, cited: str) -> Path:
+    """Return the file that an inventory cites: beside it, else in the workspace's inventory/."""
     for folder in (inventory.parent, workspace.root / "inventory"):
         if (folder / cited).is_file():
             return folder / cited
-    raise SpecError(f"{inventory}: baseline '{cited}' is neither beside it nor in inventory/")
+    raise SpecError(f"{inventory}: {key} '{cited}' is neither beside it nor in inventory/")
 
 
 def frozen_setup(reader: RunReader, gates: Path | None = None) -> Setup:
@@ -178,6 +193,7 @@ def frozen_setup(reader: RunReader, gates: Path | None = None) -> Setup:
     baseline = (
         load.baseline_of(frozen("baseline.yaml"), inventory) if "baseline.yaml" in names else None
     )
+    bom = bom_of(frozen(BOM_INPUT), inventory) if BOM_INPUT in names else None
     if gates is not None:
         found = load.load_gates(gates, name=str(gates))
     else:
@@ -188,7 +204,7 @@ def frozen_setup(reader: RunReader, gates: Path | None = None) -> Setup:
         for host in inventory.value.hosts
         if recording_input(host) in names
     }
-    return Setup(plan, inventory, baseline, found, recordings)
+    return Setup(plan, inventory, baseline, found, recordings, bom)
 
 
 def recording_input(host: str) -> str:

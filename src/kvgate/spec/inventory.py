@@ -220,6 +220,7 @@ class Inventory(Strict):
     inventory: Slug
     title: str = ""
     baseline: Text | None = None
+    bom: Text | None = None  # the file of what was ordered, beside the inventory or in inventory/
     hosts: dict[Slug, Host]
 
     @pydantic.field_validator("hosts", mode="after")
