@@ -145,8 +145,10 @@ def _as_declared(value: Value, needed: Requirement | None, tolerance: Quantity |
     """Hold a value against what the inventory or its baseline declares."""
     if needed is None:
         return Check(Verdict.INCONCLUSIVE, show(value), "the inventory declares nothing for it")
-    if needed.how == "version_at_least":
-        return _version(value, needed.values)
+    if needed.how == "same":  # whether all agree is told by all of them, see alike.py
+        return Check(Verdict.PASS, show(value))
+    if needed.how.startswith("version_"):
+        return _version(value, needed)
     want = needed.values[0] if needed.values else None
     if needed.how == "equals" and tolerance and isinstance(want, Quantity):
         return _near(value, want, tolerance)
@@ -171,15 +173,32 @@ def _near(value: Value, want: Quantity, tolerance: Quantity) -> Check:
     return Check(Verdict.FAIL, show(value), f"{by}{side} the declared {want} (± {tolerance})", off)
 
 
-def _version(value: Value, wanted: tuple[Value, ...]) -> Check:
-    if not isinstance(value, str) or not wanted or not isinstance(wanted[0], str):
+_COMPARED = {
+    "version_at_least": versions.at_least,
+    "version_equals": versions.equal,
+    "version_one_of": versions.equal,
+}
+
+
+def _version(value: Value, needed: Requirement) -> Check:
+    """Hold a text against versions, of which it has to satisfy one."""
+    wanted = [each for each in needed.values if isinstance(each, str)]
+    compared = _COMPARED.get(needed.how)
+    if compared is None:
+        return Check(Verdict.INCONCLUSIVE, show(value), f"the judge knows no rule '{needed.how}'")
+    if not isinstance(value, str) or not wanted or len(wanted) != len(needed.values):
         return Check(Verdict.INCONCLUSIVE, show(value), "not a text that could be a version")
-    try:
-        if versions.at_least(value, wanted[0]):
-            return Check(Verdict.PASS, show(value))
-    except versions.NoOrderError as err:
-        return Check(Verdict.INCONCLUSIVE, show(value), str(err))
-    return Check(Verdict.FAIL, show(value), f"declared: version ≥ {wanted[0]}")
+    unclear = ""
+    for each in wanted:
+        try:
+            if compared(value, each):
+                return Check(Verdict.PASS, show(value))
+        except versions.NoOrderError as err:
+            unclear = str(err)
+    if unclear:
+        return Check(Verdict.INCONCLUSIVE, show(value), unclear)
+    plain = dataclasses.replace(needed, same="")
+    return Check(Verdict.FAIL, show(value), f"declared: {plain}")
 
 
 def _kind(value: Value) -> str:

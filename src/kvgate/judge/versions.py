@@ -81,12 +81,35 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
+def order(left: str, right: str) -> int:
+    """Return -1, 0 or 1: is version `left` older than, equal to or newer than `right`.
+
+    The rest is left out of it. Raises NoOrderError where one of them is no version.
+    """
+    mine, other = ((each.release, each.pre, each.build) for each in (parse(left), parse(right)))
+    return (mine > other) - (mine < other)
+
+
 def at_least(have: str, want: str) -> bool:
     """Tell whether version `have` is `want` or newer; NoOrderError where that has no answer."""
-    mine, asked = parse(have), parse(want)
-    left, right = ((each.release, each.pre, each.build) for each in (mine, asked))
-    if left != right:
-        return left > right
-    if asked.rest and asked.rest != mine.rest:
+    if found := order(have, want):
+        return found > 0
+    if _rest_differs(have, want):
         raise NoOrderError(f"'{have[:80]}' and '{want[:80]}' differ only where there is no order")
     return True
+
+
+def equal(have: str, want: str) -> bool:
+    """Tell whether `have` is version `want`: the same text, or equal as versions.
+
+    A rest counts where `want` has one. Raises NoOrderError where the texts differ and one of them
+    is no version.
+    """
+    if have.strip() == want.strip():
+        return True
+    return order(have, want) == 0 and not _rest_differs(have, want)
+
+
+def _rest_differs(have: str, want: str) -> bool:
+    asked = parse(want).rest
+    return bool(asked) and asked != parse(have).rest
