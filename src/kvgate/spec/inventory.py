@@ -210,8 +210,19 @@ class Host(Strict):
             "nvme": tuple(disk.id for disk in have.disks if disk.nvme),
             "nic": tuple(nic.name for nic in have.nics),
             "pcie": tuple(link.address for link in have.pcie),
+            "controller": tuple(have.controllers),
+            "pool": tuple(pool.name for pool in have.pools),
+            "port": tuple(port.name for port in have.ports),
             "gpu": tuple(have.gpus.addresses) if have.gpus else (),
         }[kind]
+
+
+def _on_loopback(address: str) -> bool:
+    """Tell whether `address`, given as numbers, is of this machine only."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
 
 
 class Inventory(Strict):

@@ -180,9 +180,15 @@ def inventory_of(file: YamlFile) -> Loaded[Inventory]:
                 f"line {file.line(seen[key][1])}",
             )
         seen[key] = (host, where)
+    known = [host.name for host in inventory.with_role("all")]
     for name, host_spec in inventory.hosts.items():
         if host_spec.jump:
             _check_jumps(file, inventory, name)
+        if host_spec.of is not None and host_spec.of not in known:
+            raise file.error(
+                ("hosts", name, "of"),
+                f"'{host_spec.of}' is no computer here{nearest(host_spec.of, known)}",
+            )
         if host_spec.baseline and not inventory.baseline:
             raise file.error(
                 ("hosts", name, "baseline"),
@@ -196,7 +202,7 @@ def _identities(inventory: Inventory) -> Iterator[tuple[str, Where, tuple[str, s
     """Yield (host, where, (kind, value)) for everything that must be unique."""
     for name, host in inventory.hosts.items():
         at: Where = ("hosts", name)
-        if host.transport == "ssh":
+        if host.address:
             yield (
                 name,
                 (*at, "address"),
@@ -215,6 +221,8 @@ def _identities(inventory: Inventory) -> Iterator[tuple[str, Where, tuple[str, s
                 yield name, place, ("disk name", f"{name}/{disk.name}")
         for i, nic in enumerate(host.declared.nics):
             yield name, (*at, "declared", "nics", i), ("nic", f"{name}/{nic.name}")
+        for i, port in enumerate(host.declared.ports):
+            yield name, (*at, "declared", "ports", i), ("port", f"{name}/{port.name}")
         for i, link in enumerate(host.declared.pcie):
             yield name, (*at, "declared", "pcie", i), ("pcie address", f"{name}/{link.address}")
 

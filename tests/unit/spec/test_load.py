@@ -105,8 +105,8 @@ def test_a_sound_inventory_names_its_hosts() -> None:
         ),
         pytest.param(
             "inventory: a\nhosts:\n  n1: {roles: [array], address: a}\n",
-            "role 'array' needs a device adapter",
-            id="role-that-follows",
+            "hosts.n1: adapter is missing: name how this device is asked",
+            id="device-without-adapter",
         ),
         pytest.param("inventory: a\nhosts: {}\n", "hosts is empty", id="no-hosts"),
         pytest.param(

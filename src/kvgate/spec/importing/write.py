@@ -12,7 +12,7 @@ import yaml
 from kvgate.errors import SpecError, UsageError
 from kvgate.spec import yamlfile
 from kvgate.spec.importing.entry import Entry, Source
-from kvgate.spec.inventory import Role
+from kvgate.spec.inventory import COMPUTERS
 from kvgate.spec.load import inventory_of, nearest
 
 _SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
@@ -30,7 +30,7 @@ class Imported:
 
 def roles_of(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Return group → roles from texts ``GROUP=ROLE``; raises UsageError."""
-    known = [role.value for role in Role]
+    known = [role.value for role in COMPUTERS]
     found: dict[str, tuple[str, ...]] = {}
     for text in texts:
         group, equals, role = text.partition("=")
@@ -54,7 +54,7 @@ def write(
     groups = {group for entry in entries for group in entry.groups}
     if missing := sorted(roles.keys() - groups):
         raise UsageError(f"{source.name}: has no group '{missing[0]}'{nearest(missing[0], groups)}")
-    mapped = roles or {role.value: (role.value,) for role in Role}
+    mapped = roles or {role.value: (role.value,) for role in COMPUTERS}
     taken = {entry.name: found for entry in entries if (found := _roles(entry, mapped))}
     if not taken:
         raise SpecError(
@@ -75,7 +75,7 @@ def write(
 
 def _roles(entry: Entry, mapped: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     given = {role for group in entry.groups for role in mapped.get(group, ())}
-    return tuple(role.value for role in Role if role.value in given)
+    return tuple(role.value for role in COMPUTERS if role.value in given)
 
 
 def _names(source: Source, entries: Iterable[Entry]) -> dict[str, str]:

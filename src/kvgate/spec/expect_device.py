@@ -1,0 +1,64 @@
+"""What an array, a switch or a BMC is expected to answer: what its inventory entry declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvgate.model.quantity import Quantity
+from kvgate.model.record import Value
+from kvgate.spec.inventory import Host, Role
+
+Told = tuple[str, str, Value]  # measure, item, value
+
+
+def declared_of(host: Host) -> Iterator[Told]:
+    """Yield (measure, item, value) for everything the device `host` is declared to have."""
+    have, role = host.declared, host.role.value
+    yield from _given(
+        "",
+        (f"{role}.model", have.model),
+        (f"{role}.serial", have.serial),
+        (f"{role}.firmware", have.firmware),
+    )
+    if host.role is Role.ARRAY:
+        yield from _of_array(host)
+    elif host.role is Role.SWITCH:
+        yield from _given("", ("switch.ecn", have.ecn))
+    else:
+        psus, fans = _count(have.psus), _count(have.fans)
+        yield from _given("", ("bmc.bios", have.bios), ("bmc.psus", psus), ("bmc.fans", fans))
+    for port in have.ports:
+        yield f"{role}.port.state", port.name, "up"
+        yield from _given(
+            port.name,
+            (f"{role}.port.speed", port.speed),
+            (f"{role}.port.mtu", port.mtu),
+            (f"{role}.port.pfc", port.pfc),
+            (f"{role}.port.neighbour", port.neighbour),
+        )
+
+
+def _of_array(host: Host) -> Iterator[Told]:
+    have = host.declared
+    yield from _given("", ("array.capacity.physical", have.capacity))
+    if have.controllers:
+        yield "array.controllers", "", Quantity.of(len(have.controllers), "")
+    if have.drives:
+        yield "array.drives", "", Quantity.of(have.drives.count, "")
+        yield from _given(
+            "",
+            ("array.drive.models", have.drives.model),
+            ("array.drive.firmwares", have.drives.firmware),
+        )
+    for pool in have.pools:
+        yield from _given(
+            pool.name, ("array.pool.layout", pool.layout), ("array.pool.capacity", pool.capacity)
+        )
+
+
+def _given(item: str, *pairs: tuple[str, Value | None]) -> Iterator[Told]:
+    yield from ((measure, item, value) for measure, value in pairs if value is not None)
+
+
+def _count(number: int | None) -> Quantity | None:
+    return None if number is None else Quantity.of(number, "")
