@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kvgate.engine.workspace import Setup, frozen_setup
+from kvgate.judge.comparison import Planned
 from kvgate.judge.gate import judge_gate, judge_run
 from kvgate.model.finding import GateResult, RunResult
 from kvgate.store.reader import RunReader
@@ -23,6 +24,7 @@ def judge_gate_of(reader: RunReader, setup: Setup, gate: str) -> GateResult:
         attempts=reader.attempts(),
         scoped_out=setup.plan.value.scoped_out(),
         forced=forced(reader).get(gate, ""),
+        planned=Planned(setup.plan.value.workloads.looks(), setup.criteria_digest()),
     )
 
 
@@ -45,6 +47,7 @@ def judge_stored(path: Path, *, gates: Path | None = None) -> RunResult:
         forced=forced(reader),
         criteria_digest=setup.criteria_digest(),
         journal_digest=reader.journal_digest(),
+        looks=setup.plan.value.workloads.looks(),
     )
 
 

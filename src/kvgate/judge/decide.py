@@ -11,9 +11,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from kvgate.judge import ceilings as ceilings_of
+from kvgate.judge import comparison
+from kvgate.judge.comparison import Planned
 from kvgate.judge.limits import Check, check
-from kvgate.model.finding import Attempt, Finding, HostFinding
-from kvgate.model.record import ALL_HOSTS, EvidenceRef, Measurement
+from kvgate.model.finding import Attempt, Comparison, Finding, HostFinding
+from kvgate.model.record import ALL_HOSTS, EvidenceRef, Measurement, evidence_of
 from kvgate.model.verdict import Verdict
 from kvgate.spec.expect import Coverage, Expectations
 from kvgate.spec.gate import Criterion, Limit
@@ -41,14 +44,27 @@ class _Judged:
     check: Check
     taken: Measurement
     order: tuple[object, ...]  # the worst first, then by content: the order taken can't matter
+    comparison: Comparison | None = None
 
     @classmethod
-    def of(cls, check: Check, taken: Measurement) -> _Judged:
+    def of(cls, check: Check, taken: Measurement, comparison: Comparison | None = None) -> _Judged:
         """Return `taken` as judged by `check`, with its place in the order."""
         grave = -_GRAVITY.index(check.verdict)
         labels = tuple(sorted(taken.labels.items()))
         what = (check.shown, check.because, taken.host, taken.item, taken.evidence, labels)
-        return cls(check, taken, (grave, -check.off, *what, taken.taken_at.isoformat()))
+        order = (grave, -check.off, *what, taken.taken_at.isoformat())
+        return cls(check, taken, order, comparison)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Against:
+    """All that one criterion's measurements are held against."""
+
+    criterion: Criterion
+    limit: Limit
+    expected: Expectations
+    planned: Planned
+    ceilings: tuple[Measurement, ...]
 
 
 def decide(
@@ -59,18 +75,22 @@ def decide(
     expected: Expectations,
     taken: Iterable[Measurement],
     attempt: Attempt | None,
+    planned: Planned | None = None,
+    ceilings: Iterable[Measurement] = (),
 ) -> Finding:
     """Return the verdict on one criterion under one of its limits, with everything behind it.
 
     `taken` may hold any measurements of the run; `attempt` is how the test that settles the
-    criterion ended, None where none was started or it never came to its end.
+    criterion ended, None where none was started or it never came to its end. `planned` is for
+    criteria that compare arms, `ceilings` for those that name a ceiling.
     """
     places = [(host, item) for host in sorted(covers) for item in sorted(set(covers[host]))]
     if not places:
         because = f"no host declares what it covers ({_covered(criterion)})"
         return _finding(criterion, limit, Verdict.NOT_RUN, because, (), ())
     relevant, near = _relevant(criterion, taken)
-    judged = {place: _held(criterion, limit, expected, relevant.get(place, ())) for place in places}
+    against = _Against(criterion, limit, expected, planned or Planned(), tuple(ceilings))
+    judged = {place: _held(against, relevant.get(place, ())) for place in places}
     measured = any(judged.values())
     hosts = tuple(_place(place, judged[place], attempt, measured) for place in places)
     worst_first = sorted((each for all_ in judged.values() for each in all_), key=lambda e: e.order)
@@ -112,22 +132,32 @@ def _other_labels(criterion: Criterion, taken: Measurement) -> list[str]:
     return sorted(k for k, wanted in criterion.where.items() if taken.labels.get(k) != wanted)
 
 
-def _held(
-    criterion: Criterion, limit: Limit, expected: Expectations, taken: Sequence[Measurement]
-) -> list[_Judged]:
-    """Return a place's measurements against the limit, the worst first."""
-    judged = [_Judged.of(_check(criterion, limit, expected, each), each) for each in taken]
+def _held(against: _Against, taken: Sequence[Measurement]) -> list[_Judged]:
+    """Return a place's measurements against the limit, the worst first; a ratio is one of all."""
+    if against.criterion.ratio:
+        return _compared(against, taken)
+    judged = [_Judged.of(_check(against, each), each) for each in taken]
     return sorted(judged, key=lambda each: each.order)
 
 
-def _check(criterion: Criterion, limit: Limit, expected: Expectations, taken: Measurement) -> Check:
+def _compared(against: _Against, taken: Sequence[Measurement]) -> list[_Judged]:
+    found = comparison.held(against.criterion, against.limit, against.planned, taken)
+    if found is None:
+        return []
+    check, told, used = found
+    whole = dataclasses.replace(used[0], evidence=evidence_of(used))
+    return [_Judged.of(check, whole, told)]
+
+
+def _check(against: _Against, taken: Measurement) -> Check:
+    criterion = against.criterion
     if taken.value is None or taken.problem:
         return Check(Verdict.INCONCLUSIVE, "", taken.problem or "no value and no reason for it")
-    needed = expected.get((taken.host, taken.name, taken.item))
-    found = check(taken.value, limit, needed, criterion.marginal)
+    needed = against.expected.get((taken.host, taken.name, taken.item))
+    found = check(taken.value, against.limit, needed, criterion.marginal)
     if found.verdict is Verdict.PASS and not taken.evidence:
         return Check(Verdict.INCONCLUSIVE, found.shown, NO_EVIDENCE)
-    return found
+    return ceilings_of.against(found, taken, against.ceilings) if criterion.ceiling else found
 
 
 def _place(
@@ -148,6 +178,7 @@ def _place(
         because=worst.because or "holds",
         marginal=worst.verdict is Verdict.PASS and any(each.check.marginal for each in judged),
         evidence=_cited(judged),
+        comparison=judged[0].comparison,
     )
 
 
@@ -208,7 +239,8 @@ def _told(host: HostFinding) -> str:
 def _held_everywhere(hosts: Sequence[HostFinding], worst: _Judged) -> str:
     place = _named((worst.taken.host, worst.taken.item))
     if len(hosts) == 1:
-        return f"{worst.check.shown} on {place}"
+        also = f"; {worst.check.because}" if worst.check.because else ""
+        return f"{worst.check.shown} on {place}{also}"
     several = len({host.host for host in hosts})
     where = (
         f"all {several} hosts"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
+from kvgate.judge.comparison import Planned
 from kvgate.judge.decide import decide
 from kvgate.model.finding import Attempt, Finding, GateResult, RunResult, ScopedOut
 from kvgate.model.record import Measurement
@@ -30,17 +31,19 @@ def judge_gate(
     attempts: Sequence[Attempt],
     scoped_out: Mapping[str, str],
     forced: str = "",
+    planned: Planned | None = None,
 ) -> GateResult:
     """Return the verdict on `gate` and on each of its criteria that is not scoped out.
 
     `scoped_out` maps criterion ids (of any gate) to the plan's reason. `attempts` are in order of
-    time: the last one of a criterion counts. `forced` is the reason given with --force-gate.
+    time: the last one of a criterion counts. `forced` is the reason given with --force-gate,
+    `planned` what was fixed beforehand for criteria that compare arms.
     The disposition is the one proposed: accepted on a PASS that was not forced, else rejected.
     """
     last = {attempt.criterion: attempt for attempt in attempts}
-    named = _by_name(taken)
+    case = _Case(profile, inventory, expected, _by_name(taken), planned or Planned())
     findings = tuple(
-        _finding(each, profile, inventory, expected, named.get(each.measure, []), last.get(each.id))
+        _finding(each, case, last.get(each.id))
         for each in gate.criteria
         if each.id not in scoped_out
     )
@@ -60,6 +63,17 @@ def judge_gate(
         disposition=Disposition.ACCEPTED if accepted else Disposition.REJECTED,
         forced=forced,
     )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Case:
+    """What the criteria of a gate are judged on."""
+
+    profile: str
+    inventory: Inventory
+    expected: Expectations
+    named: Mapping[str, Sequence[Measurement]]  # measurements by what was measured
+    planned: Planned
 
 
 def _by_name(taken: Iterable[Measurement]) -> dict[str, list[Measurement]]:
@@ -83,12 +97,15 @@ def judge_run(
     forced: Mapping[str, str],
     criteria_digest: str,
     journal_digest: str,
+    looks: Mapping[str, tuple[int, ...]] | None = None,
 ) -> RunResult:
     """Return the verdict on every planned gate and on the run: the gravest of them.
 
     `gates` are the plan's, in its order, whether they were run or not: a planned gate that never
-    ran is not_run. `forced` maps gates opened by force to the reason.
+    ran is not_run. `forced` maps gates opened by force to the reason; `looks` are the plan's, at
+    comparisons of arms, by the first word of what is measured.
     """
+    planned = Planned(dict(looks or {}), criteria_digest)
     results = tuple(
         judge_gate(
             gate,
@@ -99,6 +116,7 @@ def judge_run(
             attempts=attempts,
             scoped_out=scoped_out,
             forced=forced.get(gate.gate, ""),
+            planned=planned,
         )
         for gate in gates
     )
@@ -122,28 +140,29 @@ def how_to_scope_out(criterion_id: str) -> str:
     )
 
 
-def _finding(
-    criterion: Criterion,
-    profile: str,
-    inventory: Inventory,
-    expected: Expectations,
-    taken: Sequence[Measurement],
-    attempt: Attempt | None,
-) -> Finding:
+def _finding(criterion: Criterion, case: _Case, attempt: Attempt | None) -> Finding:
     """Return the finding on one criterion, with the way to scope it out where it was not run."""
-    limit = criterion.limits.get(profile)
+    limit = criterion.limits.get(case.profile)
     if limit is None:
         return Finding(
             criterion=criterion.id,
             verdict=Verdict.NOT_RUN,
-            because=f"it has no limit for profile '{profile}', only for "
+            because=f"it has no limit for profile '{case.profile}', only for "
             f"{', '.join(sorted(criterion.limits))}",
             limit="",
             hint=_hint(criterion),
         )
-    covers = coverage(criterion, inventory, expected)
+    expected = case.expected
+    covers = coverage(criterion, case.inventory, expected)
     finding = decide(
-        criterion, limit, covers=covers, expected=expected, taken=taken, attempt=attempt
+        criterion,
+        limit,
+        covers=covers,
+        expected=expected,
+        taken=case.named.get(criterion.measure, ()),
+        attempt=attempt,
+        planned=case.planned,
+        ceilings=case.named.get(criterion.ceiling, ()) if criterion.ceiling else (),
     )
     if limit.matches_inventory:
         told = _with_declared(criterion.measure, limit, covers, expected)

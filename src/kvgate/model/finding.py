@@ -23,6 +23,24 @@ class Attempt:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """How one arm compares with another: all that a reader needs beside the verdict, as text.
+
+    ``low`` and ``high`` are the ends of the interval that holds the ratio with probability
+    ``level``; all three are empty where the blocks carry no interval.
+    """
+
+    of: str
+    to: str
+    ratio: str  # "1.42 x"; "" where no block has one
+    low: str
+    high: str
+    level: str  # "95 %"
+    blocks: str  # "10 blocks of 10 planned, look 1 of 1"
+    noise: str  # the noise floor by this run's A/A rounds, or why it is not known
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class HostFinding:
     """One host's part of a finding; `host` is ALL_HOSTS for a criterion over all hosts."""
 
@@ -33,6 +51,7 @@ class HostFinding:
     item: str = ""
     marginal: bool = False
     evidence: tuple[EvidenceRef, ...] = ()
+    comparison: Comparison | None = None  # of a criterion that compares arms
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import pydantic
 
 from kvgate.spec.base import Duration, Size, Slug, Strict
+from kvgate.spec.ratio import AGAIN, checked_looks
 
 Positive = Annotated[int, pydantic.Field(ge=1)]
 ArmId = Literal["recompute", "local", "device"]
@@ -23,14 +24,32 @@ class FioWorkload(Strict):
 
 
 class KvWorkload(Strict):
-    """G3's sessions: exact token counts, all from a recorded seed."""
+    """G3's sessions: exact token counts, all from a recorded seed.
+
+    ``looks`` are the rounds after which arms are compared (default: after all); ``again`` is
+    run a second time in every round, as arm ``<again>-again``: the noise floor (A/A).
+    """
 
     arms: list[ArmId]
+    again: ArmId | None = None
     rounds: Positive
+    looks: list[Positive] | None = None
     sessions: Positive
     prompt_tokens: Positive
     output_tokens: Positive
     concurrency: list[Positive]
+
+    @pydantic.model_validator(mode="after")
+    def _sound(self) -> KvWorkload:
+        checked_looks(self.rounds, self.looks)
+        if self.again is not None and self.again not in self.arms:
+            raise ValueError(f"again: '{self.again}' is none of the arms")
+        return self
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Return what is run once a round at each concurrency: the arms, and one of them again."""
+        return (*self.arms, *([self.again + AGAIN] if self.again else []))
 
 
 class SoakFault(Strict):
@@ -62,3 +81,12 @@ class Workloads(Strict):
     fio: FioWorkload | None = None
     kv: KvWorkload | None = None
     soak: SoakWorkload | None = None
+
+    def looks(self) -> dict[str, tuple[int, ...]]:
+        """Return after which rounds arms are compared, by the first word of what is measured."""
+        found: dict[str, tuple[int, ...]] = {}
+        if self.fio:
+            found["fio"] = (self.fio.rounds,)
+        if self.kv:
+            found["g3"] = checked_looks(self.kv.rounds, self.kv.looks)
+        return found

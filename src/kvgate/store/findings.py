@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kvgate.errors import DamagedRunError, StoreError
-from kvgate.model.finding import Finding, GateResult, HostFinding, RunResult, ScopedOut
+from kvgate.model.finding import (
+    Comparison,
+    Finding,
+    GateResult,
+    HostFinding,
+    RunResult,
+    ScopedOut,
+)
 from kvgate.model.verdict import Disposition, Verdict
 from kvgate.store import disk, sums
 from kvgate.store.canonical import laid_out, parse, sha256
@@ -24,7 +31,13 @@ _T = TypeVar("_T")
 
 def findings_bytes(result: RunResult) -> bytes:
     """Return `result` as the bytes of a findings file: keys sorted, fixed layout, ASCII."""
-    return laid_out({"format": FORMAT, **dataclasses.asdict(result)})
+    stored = dataclasses.asdict(result)
+    for gate in stored["gates"]:
+        for finding in gate["findings"]:
+            for host in finding["hosts"]:
+                if host["comparison"] is None:
+                    del host["comparison"]  # a finding of no comparison reads as it always did
+    return laid_out({"format": FORMAT, **stored})
 
 
 def findings_name(result: RunResult) -> str:
@@ -119,7 +132,9 @@ def _finding(stored: dict[str, Any]) -> Finding:
 
 
 def _host(stored: dict[str, Any]) -> HostFinding:
+    comparison = stored.pop("comparison", None)
     return HostFinding(
+        comparison=None if comparison is None else Comparison(**_texts(comparison)),
         verdict=Verdict(stored.pop("verdict")),
         marginal=_flag(stored.pop("marginal")),
         evidence=_each(_text, stored.pop("evidence")),

@@ -1,0 +1,108 @@
+"""Whether hosts agree on a value, and which of them is the outlier: "31 agree, node-17 differs".
+
+More than half of those that answered are the majority, and everyone else differs from it. Without
+a majority nobody is right: all of them differ, and every group is named. Who did not answer is
+the coverage's matter (inconclusive), and takes no part here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+
+from kvgate.judge.limits import show
+from kvgate.model.record import Measurement, Value
+from kvgate.spec.expect import Expectations
+
+NAMED = 5
+"""Places, and groups, that a sentence names before it goes on with "and N more"."""
+
+Place = tuple[str, str]
+"""A host and an item on it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Apart:
+    """Who differs, with the reason for each place, and the sentences that tell it."""
+
+    outliers: Mapping[Place, str]
+    told: tuple[str, ...]
+
+
+def apart(taken: Mapping[Place, Sequence[Measurement]], expected: Expectations) -> Apart:
+    """Return who differs among the places that are required to agree.
+
+    `taken` are a criterion's measurements by place. Places that share a requirement's ``same`` are
+    compared with each other; one alone agrees with itself. The order of anything changes nothing.
+    """
+    groups: dict[str, dict[Place, tuple[str, ...]]] = {}
+    for place in sorted(taken):
+        values = {show(each.value) for each in taken[place] if each.value is not None}
+        names = {each.name for each in taken[place]}
+        need = next((expected.get((place[0], name, place[1])) for name in names), None)
+        if need is not None and need.same and values:
+            groups.setdefault(need.same, {})[place] = tuple(sorted(values))
+    outliers: dict[Place, str] = {}
+    told = []
+    for group in sorted(groups):
+        found, sentence = _compare(groups[group])
+        outliers |= found
+        told += [sentence] if sentence else []
+    return Apart(outliers, tuple(told))
+
+
+def _compare(told: Mapping[Place, tuple[str, ...]]) -> tuple[dict[Place, str], str]:
+    """Return the outliers of one group with the reason, and the sentence; ({}, "") if all agree."""
+    by_value: dict[tuple[str, ...], list[Place]] = {}
+    for place, values in told.items():
+        by_value.setdefault(values, []).append(place)
+    if len(by_value) == 1 and len(next(iter(by_value))) == 1:
+        return {}, ""
+    largest_first = sorted(by_value.items(), key=lambda pair: (-len(pair[1]), pair[0]))
+    values, agreeing = largest_first[0]
+    if len(values) == 1 and 2 * len(agreeing) > len(told):
+        return _outliers(values[0], agreeing, largest_first[1:])
+    parts = [f"{_places(places)}: {_words(each)}" for each, places in largest_first]
+    sentence = f"no majority among {_count(told)}: {_list(parts, '; ')}"
+    return dict.fromkeys(told, f"no majority among {_count(told)}"), sentence
+
+
+def _outliers(
+    value: str, agreeing: Sequence[Place], others: Sequence[tuple[tuple[str, ...], list[Place]]]
+) -> tuple[dict[Place, str], str]:
+    agree = "agrees" if len(agreeing) == 1 else "agree"
+    whole = f"{_count(agreeing)} {agree} on {value}"
+    found = {place: f"differs: {whole}" for _, places in others for place in places}
+    parts = [
+        f"{_places(places)} {'differs' if len(places) == 1 else 'differ'}: {_words(values)}"
+        for values, places in others
+    ]
+    return found, f"{whole}, {_list(parts, '; ')}"
+
+
+def _count(places: Iterable[Place]) -> str:
+    """Return how many hosts, or how many items on how many hosts."""
+    listed = list(places)
+    hosts = len({host for host, _ in listed})
+    what = f"{hosts} host{'' if hosts == 1 else 's'}"
+    if all(not item for _, item in listed):
+        return what
+    return f"{len(listed)} item{'' if len(listed) == 1 else 's'} on {what}"
+
+
+def _places(places: Sequence[Place]) -> str:
+    return _list([f"{host} ({item})" if item else host for host, item in places])
+
+
+def _words(values: tuple[str, ...]) -> str:
+    return " and ".join(values)
+
+
+def _list(parts: Sequence[str], between: str = ", ") -> str:
+    more = len(parts) - NAMED
+    return between.join(parts[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def shown(values: Iterable[Value]) -> tuple[str, ...]:
+    """Return values as this module compares them: as a reader sees them."""
+    return tuple(show(value) for value in values)
