@@ -23,7 +23,8 @@ from kvgate.probes.base import (
     refusal,
     shifted,
 )
-from kvgate.spec.inventory import Disk, Host
+from kvgate.spec.declared import Disk
+from kvgate.spec.inventory import Host
 from kvgate.witness import Answer, Testimony, Witness
 
 DISK_MEASURES = ("disk.present", "disk.model", "disk.size")

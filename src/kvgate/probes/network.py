@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kvgate.model.record import Reading
 from kvgate.parse import net
 from kvgate.probes.base import PLAIN, SHORT_S, Probe, answer, asks, class_argv, reading, shifted
-from kvgate.spec.inventory import Nic
+from kvgate.spec.declared import Nic
 from kvgate.witness import Answer, Testimony, Witness
 
 MEASURES = ("nic.present", "nic.mac", "nic.speed", "nic.carrier")

@@ -18,7 +18,8 @@ from kvgate.probes.base import (
     once,
     reading,
 )
-from kvgate.spec.inventory import Host, PcieLink
+from kvgate.spec.declared import PcieLink
+from kvgate.spec.inventory import Host
 from kvgate.witness import Answer, Testimony, Witness
 
 MEASURES = (

@@ -116,7 +116,7 @@ def test_a_sound_inventory_names_its_hosts() -> None:
         ),
         pytest.param(
             "inventory: a\nhosts:\n  n1: {roles: [serving], address: a, password: geheim}\n",
-            "'password' is not a key here",
+            "hosts.n1.password: '[masked]'",
             id="a-secret-in-the-file",
         ),
         pytest.param(
