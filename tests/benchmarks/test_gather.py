@@ -21,6 +21,7 @@ from kvgate.spec.inventory import Host
 from kvgate.transport.answered import AnsweredTransport
 from kvgate.transport.base import CommandResult
 from kvgate.transport.local import LocalTransport
+from kvgate.untrusted import known_secrets
 from kvgate.witness import Witness
 
 TOKEN = "kvgate0123456789abcdef0123456789abcdef"
@@ -53,6 +54,7 @@ def _result(stdout: bytes) -> CommandResult:
         stderr=b"",
         started_at=datetime.datetime.now(datetime.UTC),
         elapsed_s=3.0,
+        free_of=known_secrets(),  # as the transport searched it
     )
 
 
@@ -66,7 +68,7 @@ def stream(composed: Any, host: Host) -> bytes:
             argv = tuple(word.replace("{}", name) for word in command.argv)
             out = answers[argv]
             header = f"{TOKEN} {index} {len(name)} 0 5.10 5.20 0 {len(out)} 0\n"
-            told += [header.encode(), name.encode(), out]
+            told += [header.encode(), name.encode(), b"\n", out, b"\n\n"]
             count += 1
     return b"".join([*told, f"{TOKEN} end {count}\n".encode()])
 

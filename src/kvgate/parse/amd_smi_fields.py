@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kvgate.parse.amd_smi_text import TOOL, Tree
-from kvgate.parse.gpu_values import Number, amount
+from kvgate.parse.gpu_values import ALL_ONES, Number, amount
 from kvgate.parse.text import available, refuse, shown, whole
 
 _GENERATION = re.compile(r"Gen (\d)")
@@ -114,9 +114,10 @@ def values(tree: Tree) -> dict[str, Any]:
     """Return the fields of PLACES that `tree` tells; raises ParseError for an unreadable one."""
     found: dict[str, Any] = {}
     for field, (kind, places) in PLACES.items():
-        node = next((held for place in places if (held := _at(tree, place)) is not None), None)
-        if node is not None:
-            found[field] = _read(node, kind, field)
+        for place in places:
+            if place[0] in tree and (node := _at(tree, place)) is not None:
+                found[field] = _read(node, kind, field)
+                break
     used, slash, total = str(tree.get("vram_usage", "")).partition("/")
     if slash:  # "0.3/192.0 GB"
         found["vram_used_bytes"] = amount(used, "bytes", f"{TOOL}: VRAM_USAGE", bare="GB")
@@ -134,6 +135,8 @@ def _at(tree: Tree, place: tuple[str, ...]) -> Any:
 
 
 def _read(node: Any, kind: str, field: str) -> Number | str | None:
+    if kind == "count" and type(node) is int and 0 <= node < min(ALL_ONES):
+        return node
     what = f"{TOOL}: {field}"
     if kind in ("text", "mode", "gen"):
         if not isinstance(node, str | int) or isinstance(node, bool):

@@ -45,7 +45,11 @@ def attributes(answer: bytes, what: str) -> Attributes:
 
 def text(values: dict[str, bytes], name: str, what: str) -> str | None:
     """Return the attribute `name` as stripped text, None where absent; refuses binary bytes."""
-    value = values.get(name)
+    return line(values.get(name), name, what)
+
+
+def line(value: bytes | None, name: str, what: str) -> str | None:
+    """Return the attribute's bytes as `text` does."""
     if value is None:
         return None
     try:

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from kvgate.parse.text import available, refuse, shown, whole
 
 _MOST_DIGITS = 39  # 128-bit counters
+_MOST = 2**128
 _GROUPED = re.compile(r"[0-9]{1,3}(?:([.,'’\u00a0\u202f ])[0-9]{3}(?:\1[0-9]{3})*)?|[0-9]{1,39}")
 
 
@@ -18,6 +19,8 @@ def count(value: Any, tool: str, name: str) -> int | None:
     Tools print the same counter as integer, float without fraction, text, or object with a
     ``value``. Raises ParseError for a negative number, a fraction, a flag, anything else.
     """
+    if type(value) is int and 0 <= value < _MOST:  # as nearly all are, thousands a host
+        return value
     if value is None or (isinstance(value, str) and available(value) is None):
         return None
     if isinstance(value, bool):

@@ -99,16 +99,10 @@ def split(result: CommandResult, commands: Sequence[Command], token: str) -> Gat
         match = _HEADER.fullmatch(header)
         if not match or int(match[1]) >= len(commands):
             break
-        value, out, err = (int(match[group]) for group in (2, 7, 8))
-        if at + value + out + err > len(told):
+        parts, at = _parts(told, at, [int(match[group]) for group in (2, 7, 8)])
+        if not parts:
             break
-        name = told[at : at + value].decode("utf-8", "surrogateescape")
-        pieces = (
-            told[at + value : at + value + out],
-            told[at + value + out : at + value + out + err],
-        )
-        at += value + out + err
-        answer = _answer(result, commands[int(match[1])], name, match, zero, pieces)
+        answer = _answer(result, commands[int(match[1])], match, zero, parts)
         answers[answer.argv] = answer
     return Gathering(answers, whole=False)
 
@@ -121,18 +115,34 @@ def _line(told: bytes, at: int, mark: bytes) -> tuple[bytes, int]:
     return told[at + len(mark) : end], end + 1
 
 
+def _parts(told: bytes, at: int, lengths: Sequence[int]) -> tuple[list[bytes], int]:
+    """Return the parts at `at`, each with a line's end behind it, and where they end; or none."""
+    parts = []
+    for length in lengths:
+        end = at + length
+        if told[end : end + 1] != b"\n":
+            return [], len(told)
+        parts.append(told[at:end])
+        at = end + 1
+    return parts, at
+
+
 def _answer(
     whole: CommandResult,
     command: Command,
-    name: str,
     header: re.Match[bytes],
     zero: float,
-    pieces: tuple[bytes, bytes],
+    parts: Sequence[bytes],
 ) -> CommandResult:
-    """Return one command's result, as it would be had it been asked alone."""
-    argv = (
-        tuple(word.replace("{}", name) for word in command.argv) if command.each else command.argv
-    )
+    """Return one command's result, as it would be had it been asked alone.
+
+    No secret in the whole is none in a part of it that has lines of its own and is not cut.
+    """
+    value, out, err = parts
+    argv = command.argv
+    if command.each:
+        name = value.decode("utf-8", "surrogateescape")
+        argv = tuple(word.replace("{}", name) for word in argv)
     status = None if header[3] == b"-" else int(header[3])
     began, ended, late = float(header[4]), float(header[5]), header[6] == b"1"
     signal = status - 128 if status is not None and 128 < status <= 192 else None
@@ -141,14 +151,15 @@ def _answer(
         host=whole.host,
         argv=argv,
         exit_status=None if late or signal else status,
-        stdout=pieces[0][:cap],
-        stderr=pieces[1][:cap],
+        stdout=out[:cap],
+        stderr=err[:cap],
         started_at=whole.started_at + datetime.timedelta(seconds=began - zero),
         elapsed_s=round(ended - began, 2),
         timed_out=late,
-        stdout_dropped=max(0, len(pieces[0]) - cap),
-        stderr_dropped=max(0, len(pieces[1]) - cap),
+        stdout_dropped=max(0, len(out) - cap),
+        stderr_dropped=max(0, len(err) - cap),
         signal=signal,
+        free_of=whole.free_of if max(len(out), len(err)) <= cap else None,
     )
 
 

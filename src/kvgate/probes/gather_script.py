@@ -1,7 +1,8 @@
 """The sh script that asks a host many commands in one channel, and frames each answer.
 
 Answers come as they end, each behind a header of the run's own random word with the lengths of
-what follows: no output can be taken for another's frame. POSIX sh (dash, bash, busybox); beyond
+what follows, each part on lines of its own: no output can be taken for another's frame, nor read
+together with another's. POSIX sh (dash, bash, busybox); beyond
 POSIX it relies on Linux's /proc/uptime and on ``head -c``, as the leash does.
 
 A command that hangs gets TERM at its time-out, KILL `GRACE_S` later, and is given up after as
@@ -102,9 +103,12 @@ frame() {{ # number
   read -r header <"$dir/$1.end"
   echo "$token $header"
   cat "$dir/$1.value"
+  echo
   out=${{header% *}} out=${{out##* }} err=${{header##* }}
   [ "$out" = 0 ] || head -c "$out" "$dir/$1.out"
+  echo
   [ "$err" = 0 ] || head -c "$err" "$dir/$1.err"
+  echo
   rm -f "$dir/$1.end" "$dir/$1.out" "$dir/$1.err" "$dir/$1.value"
   active=$((active - 1))
 }}
@@ -113,6 +117,7 @@ given_up() {{ # number index:length:began
   index=${{2%%:*}} rest=${{2#*:}}
   echo "$token $index ${{rest%%:*}} - ${{rest#*:}} $clock 1 0 0"
   cat "$dir/$1.value"
+  printf '\n\n\n'
   active=$((active - 1))
 }}
 

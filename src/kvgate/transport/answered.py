@@ -81,4 +81,5 @@ def _within(result: CommandResult, cap_bytes: int) -> CommandResult:
         stderr=result.stderr[:cap_bytes],
         stdout_dropped=result.stdout_dropped + max(0, over_out),
         stderr_dropped=result.stderr_dropped + max(0, over_err),
+        free_of=None,
     )

@@ -28,6 +28,8 @@ class CommandResult:
     signal did (``signal``; a status of 128 + n counts as signal n, as shells have it), or the host
     just said none. ``stdout_dropped``/``stderr_dropped`` count bytes beyond the cap.
     Secrets in the texts are masked already (`kvgate.untrusted`); ``masked`` counts them.
+    ``free_of``: against how many known secrets (`untrusted.known_secrets`) stdout and stderr were
+    searched in vain; None where nobody has, or something was found.
     """
 
     host: str
@@ -42,6 +44,7 @@ class CommandResult:
     stderr_dropped: int = 0
     signal: int | None = None
     masked: int = 0
+    free_of: int | None = dataclasses.field(default=None, compare=False)
 
     @property
     def ok(self) -> bool:

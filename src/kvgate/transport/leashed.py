@@ -14,7 +14,7 @@ from kvgate.errors import CommandError
 from kvgate.transport import leash
 from kvgate.transport.base import OUTPUT_CAP_BYTES, CommandResult
 from kvgate.transport.pump import GIVE_UP_S, STATUS_S, Line, Pump
-from kvgate.untrusted import mask, mask_bytes
+from kvgate.untrusted import known_secrets, mask, mask_bytes
 
 FILE_TIMEOUT_S = 60.0
 """How long moving a small file may take."""
@@ -234,6 +234,7 @@ class Leashed(abc.ABC):
 def _result(host: str, argv: tuple[str, ...], start: _Start, pump: Pump) -> CommandResult:
     status = None if pump.timed_out else pump.status
     signal = status - 128 if status is not None and 128 < status <= 128 + 64 else None
+    known = known_secrets()  # before the search, so that none is missed
     stdout, in_stdout = mask_bytes(pump.stdout.take(), cut=bool(pump.stdout.dropped))
     stderr, in_stderr = mask_bytes(pump.stderr.take(), cut=bool(pump.stderr.dropped))
     words = tuple(mask(word) for word in argv)
@@ -250,6 +251,7 @@ def _result(host: str, argv: tuple[str, ...], start: _Start, pump: Pump) -> Comm
         stderr_dropped=pump.stderr.dropped,
         signal=signal,
         masked=in_stdout + in_stderr + sum(a != b for a, b in zip(words, argv, strict=True)),
+        free_of=None if in_stdout or in_stderr else known,
     )
 
 

@@ -122,11 +122,12 @@ def test_commands_run_side_by_side_and_what_they_leave_behind_ends(local: LocalT
 
 
 def test_output_can_not_pass_for_another_frame() -> None:
-    forged = f"{TOKEN} 1 0 0 1.00 2.00 0 4 0\nfake\n{TOKEN} end 9\n".encode()
+    forged = f"{TOKEN} 1 0 0 1.00 2.00 0 4 0\n\nfake\n\n{TOKEN} end 9\n".encode()
     commands = (sh("one"), sh("two"))
     told = b"motd of a login\n" + f"{TOKEN} begin 5.00\n".encode()
-    told += f"{TOKEN} 0 0 0 5.10 5.20 0 {len(forged)} 0\n".encode() + forged
-    told += f"{TOKEN} 1 0 7 5.10 5.35 0 2 1\n".encode() + b"ok!" + f"{TOKEN} end 2\n".encode()
+    told += f"{TOKEN} 0 0 0 5.10 5.20 0 {len(forged)} 0\n\n".encode() + forged
+    told += f"\n\n{TOKEN} 1 0 7 5.10 5.35 0 2 1\n\n".encode() + b"ok\n!\n"
+    told += f"{TOKEN} end 2\n".encode()
     found = gather.split(result_of(told), commands, TOKEN)
     assert found.whole
     assert found.answers[commands[0].argv].stdout == forged
@@ -144,7 +145,7 @@ def test_a_cut_or_altered_stream_never_gives_an_answer_that_was_not_sent(
     commands = tuple(sh(str(index)) for index in range(len(outs)))
     told = f"{TOKEN} begin 5.00\n".encode()
     for index, out in enumerate(outs):
-        told += f"{TOKEN} {index} 0 0 5.10 5.20 0 {len(out)} 0\n".encode() + out
+        told += f"{TOKEN} {index} 0 0 5.10 5.20 0 {len(out)} 0\n\n".encode() + out + b"\n\n"
     told += f"{TOKEN} end {len(outs)}\n".encode()
     cut = told[: data.draw(st.integers(0, len(told)))]
     try:
