@@ -35,13 +35,14 @@ def apart(taken: Mapping[Place, Sequence[Measurement]], expected: Expectations) 
     `taken` are a criterion's measurements by place. Places that share a requirement's ``same`` are
     compared with each other; one alone agrees with itself. The order of anything changes nothing.
     """
-    groups: dict[str, dict[Place, tuple[str, ...]]] = {}
+    groups: dict[str, dict[Place, frozenset[Value]]] = {}
     for place in sorted(taken):
-        values = {show(each.value) for each in taken[place] if each.value is not None}
-        names = {each.name for each in taken[place]}
-        need = next((expected.get((place[0], name, place[1])) for name in names), None)
-        if need is not None and need.same and values:
-            groups.setdefault(need.same, {})[place] = tuple(sorted(values))
+        values = frozenset(each.value for each in taken[place] if each.value is not None)
+        if not values:
+            continue
+        need = expected.get((place[0], taken[place][0].name, place[1]))
+        if need is not None and need.same:
+            groups.setdefault(need.same, {})[place] = values
     outliers: dict[Place, str] = {}
     told = []
     for group in sorted(groups):
@@ -51,27 +52,28 @@ def apart(taken: Mapping[Place, Sequence[Measurement]], expected: Expectations) 
     return Apart(outliers, tuple(told))
 
 
-def _compare(told: Mapping[Place, tuple[str, ...]]) -> tuple[dict[Place, str], str]:
+def _compare(told: Mapping[Place, frozenset[Value]]) -> tuple[dict[Place, str], str]:
     """Return the outliers of one group with the reason, and the sentence; ({}, "") if all agree."""
-    by_value: dict[tuple[str, ...], list[Place]] = {}
+    by_value: dict[frozenset[Value], list[Place]] = {}
     for place, values in told.items():
         by_value.setdefault(values, []).append(place)
     if len(by_value) == 1 and len(next(iter(by_value))) == 1:
         return {}, ""
-    largest_first = sorted(by_value.items(), key=lambda pair: (-len(pair[1]), pair[0]))
-    values, agreeing = largest_first[0]
-    if len(values) == 1 and 2 * len(agreeing) > len(told):
-        return _outliers(values[0], agreeing, largest_first[1:])
-    parts = [f"{_places(places)}: {_words(each)}" for each, places in largest_first]
-    sentence = f"no majority among {_count(told)}: {_list(parts, '; ')}"
-    return dict.fromkeys(told, f"no majority among {_count(told)}"), sentence
+    groups = [(sorted(str(each) for each in values), at) for values, at in by_value.items()]
+    groups.sort(key=lambda group: (-len(group[1]), group[0]))
+    common, agreeing = groups[0]
+    if len(common) == 1 and 2 * len(agreeing) > len(told):
+        return _outliers(common[0], agreeing, groups[1:])
+    parts = [f"{_places(places)}: {_words(each)}" for each, places in groups]
+    why = f"no majority among {_count(told)}"
+    return dict.fromkeys(told, why), f"{why}: {_list(parts, '; ')}"
 
 
 def _outliers(
-    value: str, agreeing: Sequence[Place], others: Sequence[tuple[tuple[str, ...], list[Place]]]
+    value: str, agreeing: Sequence[Place], others: Sequence[tuple[Sequence[str], list[Place]]]
 ) -> tuple[dict[Place, str], str]:
     agree = "agrees" if len(agreeing) == 1 else "agree"
-    whole = f"{_count(agreeing)} {agree} on {value}"
+    whole = f"{_count(agreeing)} {agree} on {show(value)}"
     found = {place: f"differs: {whole}" for _, places in others for place in places}
     parts = [
         f"{_places(places)} {'differs' if len(places) == 1 else 'differ'}: {_words(values)}"
@@ -94,15 +96,10 @@ def _places(places: Sequence[Place]) -> str:
     return _list([f"{host} ({item})" if item else host for host, item in places])
 
 
-def _words(values: tuple[str, ...]) -> str:
-    return " and ".join(values)
+def _words(values: Sequence[str]) -> str:
+    return " and ".join(show(each) for each in values)
 
 
 def _list(parts: Sequence[str], between: str = ", ") -> str:
     more = len(parts) - NAMED
     return between.join(parts[:NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def shown(values: Iterable[Value]) -> tuple[str, ...]:
-    """Return values as this module compares them: as a reader sees them."""
-    return tuple(show(value) for value in values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 
@@ -11,6 +11,8 @@ from kvgate.spec.base import Slug, Strict, Text
 from kvgate.spec.gate import Scalar
 
 FORMS = ("equals", "one_of", "version_equals", "version_one_of", "version_at_least")
+_GIVEN: list[Any] = [{"required": [form]} for form in FORMS]
+_ONLY_SAME: dict[str, Any] = {"required": ["same_on_all_hosts"], "not": {"anyOf": _GIVEN}}
 
 
 class Setting(Strict):
@@ -21,17 +23,7 @@ class Setting(Strict):
     ``same_on_all_hosts`` asks that all hosts that cite this baseline agree, whatever on.
     """
 
-    model_config = pydantic.ConfigDict(
-        json_schema_extra={
-            "oneOf": [
-                *({"required": [form]} for form in FORMS),
-                {
-                    "required": ["same_on_all_hosts"],
-                    "not": {"anyOf": [{"required": [form]} for form in FORMS]},
-                },
-            ]
-        }
-    )
+    model_config = pydantic.ConfigDict(json_schema_extra={"oneOf": [*_GIVEN, _ONLY_SAME]})
 
     equals: Scalar | None = None
     one_of: list[Text] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from kvgate.model.part import serial_key, text_key
 from kvgate.model.record import Value
@@ -39,9 +40,9 @@ def requirement(setting: Setting, group: str) -> Requirement:
     """Return `setting` as the judge reads it; `group` names those who have to agree."""
     same = group if setting.same_on_all_hosts else ""
     form = setting.form
-    given = None if form == "same" else getattr(setting, form)
+    given: Any = [] if form == "same" else getattr(setting, form)
     values: tuple[Value, ...] = tuple(given) if isinstance(given, list) else (given,)
-    return Requirement(form, values if given is not None else (), same)
+    return Requirement(form, values, same)
 
 
 def _items(row: ModelSettings, measure: str, host: Host, ordered: list[Ordered]) -> Iterator[str]:
