@@ -61,11 +61,24 @@ def _measure(bench: Bench, host: Host, workload: FioWorkload) -> None:
     blocks = list(bench.blocks("fio", host=[host.name], round=rounds, job=workload.jobs))
     if not blocks:
         return
+    left = [job for job in workload.jobs if any(block["job"] == job for block in blocks)]
+    workload = workload.model_copy(update={"jobs": left})
     witness = bench.witness(host)
     around = functools.partial(bench.child, "fio", host=host.name)
+
+    def say(said: str) -> None:
+        bench.progress(said, host=host.name, awaits="fio")
+
     with contextlib.ExitStack() as stack:
-        with bench.step("Make a folder for fio's files", host=host.name):
-            place = stack.enter_context(fio.prepare(witness, workload, seed=bench.seed % 2**31))
+        stack.enter_context(bench.asking_for("fio-files", host=host.name, verify=left == [VERIFY]))
+        with bench.step(
+            "Make a folder for fio's files, and the file that restores read", host=host.name
+        ):
+            place = stack.enter_context(
+                fio.prepare(
+                    witness, workload, seed=bench.seed % 2**31, around=around, on_progress=say
+                )
+            )
         for block in blocks:
             with block:
                 answer = fio.run(
@@ -74,7 +87,7 @@ def _measure(bench: Bench, host: Host, workload: FioWorkload) -> None:
                     workload=workload,
                     place=place,
                     around=around,
-                    on_progress=lambda said: bench.progress(said, host=host.name, awaits="fio"),
+                    on_progress=say,
                 )
                 bench.record(
                     answer, host=host, phase="steady_state", job=block["job"], round=block["round"]

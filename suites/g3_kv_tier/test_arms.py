@@ -13,17 +13,21 @@ from typing import cast
 
 from kvgate.load.client import Endpoint
 from kvgate.load.loop import closed_loop
+from kvgate.load.replayed import replayed
 from kvgate.load.rows import LoadResult, Request, as_evidence, as_readings
 from kvgate.load.workload import sessions, shuffled
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Measurement, Reading
 from kvgate.serving.arms import ArmSetup, RunningEngine, start_engine
+from kvgate.serving.config import MODELS
 from kvgate.serving.proof import restorable, tier_readings
 from kvgate.spec.inventory import Host
 from kvgate.spec.workload import ArmId, KvWorkload
 from kvgate.suite import Bench, Block, evidence_of, settles
 from kvgate.witness import Answer, Witness
+from kvgate.workloads.base import scratch_folder
 
+MODEL = "tiny"
 REQUEST_TIMEOUT_S = 120
 STORED_WITHIN_S = 60
 
@@ -106,12 +110,13 @@ def _workload(bench: Bench) -> KvWorkload:
 @contextlib.contextmanager
 def _kv_folder(bench: Bench, witness: Witness) -> Iterator[str]:
     """Hold a folder of this run for KV on the host, and remove it with all that is in it."""
-    folder = f"{witness.host.scratch}/kvgate-kv-{bench.run.path.name}"
-    witness.ask(["mkdir", "-p", "--", folder], timeout_s=30).result.expect_ok()
-    try:
-        yield folder
-    finally:
-        witness.ask(["rm", "-rf", "--", folder], timeout_s=120).result.expect_ok()
+    kv, model = _workload(bench), MODELS[MODEL]
+    each = -(-(kv.prompt_tokens + kv.output_tokens) // model.block) * model.block_bytes
+    with (
+        bench.asking_for("kv-folder", host=witness.host.name),
+        scratch_folder(witness, "kv", needs_bytes=2 * kv.sessions * each) as folder,
+    ):
+        yield folder.path
 
 
 def _sessions(bench: Bench) -> tuple[Request, ...]:
@@ -123,20 +128,33 @@ def _sessions(bench: Bench) -> tuple[Request, ...]:
 
 def _setup(bench: Bench, arm: ArmId, folder: str) -> ArmSetup:
     return ArmSetup(
-        arm=arm, seed=bench.seed % 2**64, kv_path=None if arm == "recompute" else folder
+        arm=arm,
+        seed=bench.seed % 2**64,
+        kv_path=None if arm == "recompute" else folder,
+        model=MODEL,
     )
 
 
-def _load(engine: RunningEngine, requests: Sequence[Request], concurrency: int) -> LoadResult:
+def _load(
+    witness: Witness, engine: RunningEngine, requests: Sequence[Request], concurrency: int
+) -> LoadResult:
+    """Have `requests` answered; on a recorded host, return how they were answered then."""
+    if witness.host.transport == "recorded":
+        return replayed(witness, engine.base_url, concurrency=concurrency)
     endpoint = Endpoint(base_url=engine.base_url, model=engine.model, timeout_s=REQUEST_TIMEOUT_S)
     return closed_loop(endpoint, requests, concurrency=concurrency)
 
 
 def _store(bench: Bench, witness: Witness, folder: str) -> None:
-    """Have all sessions answered by a tiered engine; on a resume too, since files may be gone."""
+    """Have all sessions answered by a tiered engine; on a resume too, since files may be gone.
+
+    A recorded host has none that could be.
+    """
     kv, host = _workload(bench), witness.host
     concurrency = max(kv.concurrency)
     first = next(iter(bench.blocks("kv-store", host=[host.name])), None)
+    if first is None and host.transport == "recorded":
+        return
     with (
         bench.step("Store every session", host=host.name, awaits="prefill of all sessions"),
         first or contextlib.nullcontext(),
@@ -145,7 +163,7 @@ def _store(bench: Bench, witness: Witness, folder: str) -> None:
             bench.child("engine: store", host=host.name),
             start_engine(witness, _setup(bench, "local", folder)) as engine,
         ):
-            result = _load(engine, _sessions(bench), concurrency)
+            result = _load(witness, engine, _sessions(bench), concurrency)
             engine.wait_stored(STORED_WITHIN_S)
             engine.metrics(keep=True)
         if first is not None:
@@ -169,7 +187,7 @@ def _restore(bench: Bench, witness: Witness, block: Block, folder: str) -> None:
         start_engine(witness, _setup(bench, arm, folder)) as engine,
     ):
         before = engine.metrics(keep=True)
-        result = _load(engine, requests, concurrency)
+        result = _load(witness, engine, requests, concurrency)
         after = engine.metrics(keep=True)
     proof = tier_readings(
         before,

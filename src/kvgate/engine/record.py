@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from kvgate.engine import record_folders as folders
 from kvgate.engine.scope import asked_in
 from kvgate.engine.workspace import BOM_INPUT, Setup, Workspace, frozen_setup
 from kvgate.errors import StoreError
@@ -24,7 +25,7 @@ from kvgate.untrusted import mask, mask_bytes
 RECORDINGS = "hosts"
 """The folder of recordings beside the recorded inventory."""
 
-_KEPT = ("roles", "sudo", "tools", "scratch", "baseline", "declared")
+_KEPT = ("roles", "address", "sudo", "tools", "scratch", "baseline", "declared")
 _SIGNAL = re.compile(r"ended by signal (\d{1,3})", re.ASCII)
 _DEADLINE = re.compile(r"ended by its deadline after .*")
 _MASKED = re.compile(r"masked: (\d{1,9}) places?", re.ASCII)
@@ -45,8 +46,10 @@ class RecordedSite:
 def record(workspace: Workspace, run: Path, out: Path) -> RecordedSite:
     """Write what the hosts of `run` answered, and its inventory and plan, into folder `out`.
 
-    1. Take every answered command from the run's evidence, in order; of a gate or block that was
-       begun again after an interruption, the answers of the last time.
+    1. Take every answered command from the run's evidence, in order; where a gate was begun again
+       after an interruption, the answers of the last process that asked a command in its block
+       (or in the gate, outside of blocks). Folders that each of these processes made for one
+       purpose have the name of the last one: a replay makes it once.
     2. Mask secrets: what the evidence was masked for already, and what is known by now.
     3. Write a recording a host, the inventory with the site's declarations and without the ways
        to its hosts, its baseline, and the plan.
@@ -84,9 +87,8 @@ def _recordings(reader: RunReader, setup: Setup) -> list[Recording]:
     silent = _silent(reader)
     found = []
     for host in setup.inventory.value.hosts:
-        answers = tuple(
-            _answered(scope, piece) for scope, piece in _last_time(asked.get(host, []), begins)
-        )
+        pieces = folders.as_one(asked.get(host, []))
+        answers = tuple(_answered(scope, piece) for scope, piece in _last_time(pieces, begins))
         gates = {_gate(answer.scope) for answer in answers}
         found.append(
             Recording(
@@ -114,16 +116,17 @@ def _begins(reader: RunReader) -> dict[str, list[datetime.datetime]]:
 def _last_time(
     asked: Sequence[tuple[str, Evidence]], begins: dict[str, list[datetime.datetime]]
 ) -> Iterator[tuple[str, Evidence]]:
-    """Yield of each scope only what was asked in the last process that asked there."""
+    """Yield of each command in a scope only what the last process was told that asked it there."""
 
     def time(scope: str, piece: Evidence) -> int:
         return sum(begun <= piece.started_at for begun in begins.get(_gate(scope), ()))
 
-    last: dict[str, int] = {}
+    last: dict[tuple[str, tuple[str, ...]], int] = {}
     for scope, piece in asked:
-        last[scope] = max(last.get(scope, 0), time(scope, piece))
+        which = scope, piece.command
+        last[which] = max(last.get(which, 0), time(scope, piece))
     for scope, piece in asked:
-        if time(scope, piece) == last[scope]:
+        if time(scope, piece) == last[scope, piece.command]:
             yield scope, piece
 
 
@@ -166,7 +169,10 @@ def _answered(scope: str, piece: Evidence) -> Answered:
 
 
 def _inventory(setup: Setup, run: str) -> bytes:
-    """Return the inventory without the ways to its hosts: each is its recording."""
+    """Return the inventory without the ways to its hosts: each is its recording.
+
+    The address stays: it is in the command of every engine that was started there.
+    """
     file = setup.inventory.files[0]
     hosts = {}
     for name, entry in file.value["hosts"].items():

@@ -102,6 +102,7 @@ class Soak:
         """Do steps 2 to 6; see `soak`."""
         for fault in self.load.faults:
             fault_named(fault.fault)  # a misspelt one is refused before anything is loaded
+        self._require_hosts_to_load()
         windows = window_count(self.load)
         left = [n for n in range(1, windows + 1) if window_key(n) not in self.run.finished_blocks()]
         if left:
@@ -127,6 +128,15 @@ class Soak:
             ]
         )  # 6
         return True
+
+    def _require_hosts_to_load(self) -> None:
+        """Raise NotRunError for recorded hosts: a soak is what becomes of hosts under load."""
+        hosts = self.setup.inventory.value.hosts.values()
+        if recorded := [host.name for host in hosts if host.transport == "recorded"]:
+            raise NotRunError(
+                (f"a soak is time under load, which no recording has: {', '.join(recorded)}",),
+                hint="what the soak found is in the run that was recorded",
+            )
 
     def refuse(self, reasons: Sequence[str]) -> None:
         """Record why the soak can't be run; the gate's test says so for its criteria."""

@@ -55,7 +55,7 @@ def station(
     place = engine = None
     workload = _fio_workload(load, load.window.to("s") - FIO_MARGIN_S)
     try:
-        place = opened.enter_context(fio.prepare(witness, workload, seed=seed % 2**31))
+        place = opened.enter_context(fio.prepare(witness, workload, seed=seed % 2**31, cancel=stop))
     except NotRunError as err:
         reasons += err.reasons
     try:
@@ -73,7 +73,7 @@ def station(
     )
     _warm_up(engine, requests, load)
     one = functools.partial(_fio, witness, load, place, stop)
-    one(3.0)  # the first run lays the file out
+    one(3.0)  # what can't work at all is seen before the first window
     return Station(witness=witness, engine=engine, requests=requests, fio=one)
 
 

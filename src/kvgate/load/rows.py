@@ -154,6 +154,11 @@ def _of(name: str, number: float, unit: str) -> Reading:
     return Reading(name=name, value=Quantity.of(round(number, 6), unit))
 
 
+def command(base_url: str, concurrency: int) -> tuple[str, ...]:
+    """Return what stands for the command in a load's evidence: the client is this program."""
+    return ("kvgate.load", base_url, f"--concurrency={concurrency}")
+
+
 def as_evidence(result: LoadResult, host: str) -> Evidence:
     """Return the rows as a piece of evidence: one JSON object a line, the run's facts first."""
     facts = {
@@ -168,7 +173,7 @@ def as_evidence(result: LoadResult, host: str) -> Evidence:
     text = "".join(json.dumps(line, default=_plain) + "\n" for line in lines)
     return Evidence(
         host=host,
-        command=("kvgate.load", result.base_url, f"--concurrency={result.concurrency}"),
+        command=command(result.base_url, result.concurrency),
         exit_status=0,
         stdout=text.encode(),
         stderr=b"",

@@ -267,9 +267,14 @@ def start_engine(
     """Run the arm's engine for the block, ready to answer; stopped by its own process handle.
 
     Raises NotRunError where the host's Python has no kvgate, CommandError where it does not
-    start, or had ended by itself before the block did.
+    start, or had ended by itself before the block did. On a recorded host it is the recorded one.
     """
-    engine = RunningEngine(witness, setup, deadline_s)
+    kind = RunningEngine
+    if witness.host.transport == "recorded":
+        from kvgate.serving.replayed import ReplayedEngine
+
+        kind = ReplayedEngine
+    engine = kind(witness, setup, deadline_s)
     try:
         yield engine
     except BaseException:

@@ -159,7 +159,7 @@ class Host(Strict):
         by_net = self.transport in ("ssh", *_WEB)
         if by_net and not self.address:
             raise ValueError(f"address is missing (transport: {self.transport})")
-        if not by_net and (self.jump or self.address):
+        if not by_net and (self.jump or (self.address and self.transport == "local")):
             raise ValueError(f"transport: {self.transport} takes no address and no jump host")
         if (self.transport == "recorded") != bool(self.recording):
             raise ValueError("transport: recorded and a recording go together")

@@ -44,6 +44,7 @@ class Bench:
         self.run = run
         self.progress_to = progress
         self.open_block = ""
+        self._around = ""
         self._connections = connect(setup, RunReader(run.path), scope=self._scope)
         self._keep = kept_in(run, self._scope)
         self._steps = itertools.count(1)
@@ -84,8 +85,22 @@ class Bench:
         return Witness(host, self._connections.to(host), self._keep)
 
     def _scope(self) -> str:
-        """Return in which block is being asked, or in which gate outside of any."""
-        return _asking_for.get() or self.open_block or self.gate
+        """Return in which block is being asked, or for what (`asking_for`), or in which gate."""
+        return _asking_for.get() or self.open_block or self._around or self.gate
+
+    @contextlib.contextmanager
+    def asking_for(self, name: str, **labels: object) -> Iterator[None]:
+        """Say what hosts are asked for outside of blocks, until this ends.
+
+        A resumed run asks it all again: recordings then keep what the last process was told.
+        """
+        before = self._around
+        named = {label: str(value) for label, value in labels.items()}
+        self._around = key_of(self.gate, name, named)
+        try:
+            yield
+        finally:
+            self._around = before
 
     def require(self, *reasons: str) -> None:
         """Raise NotRunError with every reason that is not empty."""

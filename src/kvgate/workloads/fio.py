@@ -42,15 +42,15 @@ _SPARE_BYTES = 64 * 10**6  # left free on the file system beyond our files
 class Place:
     """Where fio works on one host: a folder of ours, what fio and its file system can do.
 
-    ``laid_out`` tells that the file which restores read is there; the first job that needs it
-    has it written, so that a resumed run without such a job writes nothing.
+    ``layout`` is what fio said when it wrote the file that restores read; None where none of the
+    jobs reads it. One that failed stands for the jobs that would have read it.
     """
 
     folder: str
     setting: Setting
     version: fiopy.Version
     evidence: tuple[EvidenceRef, ...]
-    laid_out: bool = False
+    layout: fiopy.Output | None = None
 
     @property
     def data(self) -> str:
@@ -59,8 +59,19 @@ class Place:
 
 
 @contextlib.contextmanager
-def prepare(witness: Witness, workload: FioWorkload, *, seed: int = 1) -> Iterator[Place]:
-    """Find out what the host can do, make a folder there, and remove it on every way out.
+def prepare(
+    witness: Witness,
+    workload: FioWorkload,
+    *,
+    seed: int = 1,
+    on_progress: OnProgress | None = None,
+    around: Around = contextlib.nullcontext,
+    cancel: threading.Event | None = None,
+) -> Iterator[Place]:
+    """Make a folder on the host for the jobs of `workload`, and remove it on every way out.
+
+    What the host can do is found out, and the file that restores read is laid out if a job reads
+    it, so that every job's measurement is of the job alone.
 
     Raises NotRunError (no fio, no scratch folder, no room, size too small), SpecError for a job
     name that is not known, TransportError where the host can't be asked.
@@ -76,7 +87,7 @@ def prepare(witness: Witness, workload: FioWorkload, *, seed: int = 1) -> Iterat
             built_in = fiopy.engines(runner)
         engine = next((each for each in ENGINES if each in built_in), "psync")
         direct, ref = _takes_direct(witness, folder.path)
-        yield Place(
+        place = Place(
             folder=folder.path,
             setting=Setting(
                 engine=engine,
@@ -89,6 +100,11 @@ def prepare(witness: Witness, workload: FioWorkload, *, seed: int = 1) -> Iterat
             version=version,
             evidence=(*folder.evidence, *runner.evidence, ref),
         )
+        if any(shape.on_data for shape in wanted):
+            child = _Child(witness, place, HostRunner(witness), around, on_progress, cancel)
+            place.layout = child.lay_out()
+            place.evidence += tuple(child.runner.evidence)
+        yield place
 
 
 def run(
@@ -117,7 +133,9 @@ def run(
     with contextlib.ExitStack() as stack:
         if place is None:
             alone = workload.model_copy(update={"jobs": [job_name]})
-            place = stack.enter_context(prepare(witness, alone))
+            place = stack.enter_context(
+                prepare(witness, alone, on_progress=on_progress, around=around, cancel=cancel)
+            )
         setting = dataclasses.replace(
             place.setting,
             ramp_s=workload.ramp.to("s"),
@@ -179,10 +197,9 @@ class _Child:
 
     def go(self, shape: Shape, setting: Setting) -> fiopy.Output:
         """Return what fio said of `shape`, or of the layout before it where that met errors."""
-        if shape.on_data and not self.place.laid_out:
-            output = self.lay_out()
-            if output.failed:  # the storage's I/O errors, which are readings
-                return output
+        layout = self.place.layout
+        if shape.on_data and layout is not None and layout.failed:
+            return layout  # the storage's I/O errors, which are readings
         path = self.place.data if shape.on_data else f"{self.place.folder}/{shape.name}"
         try:
             return self.measure(shapes.jobs(shape, path, setting), _deadline_s(shape, setting))
@@ -191,14 +208,12 @@ class _Child:
                 self.runner.remove_file(path)
 
     def lay_out(self) -> fiopy.Output:
-        """Write the file that restores read; it is laid out if the output has not failed."""
+        """Write the file that restores read and return what fio said of it."""
         setting = self.place.setting
-        output = self.measure(
+        return self.measure(
             shapes.layout(self.place.data, setting),
             setting.total_bytes / _SLOWEST_B_PER_S + _SLACK_S,
         )
-        self.place.laid_out = not output.failed
-        return output
 
     def measure(self, jobs: Sequence[fiopy.Job], deadline_s: float) -> fiopy.Output:
         """Return what fio said, also where it met I/O errors or wrong data."""

@@ -86,7 +86,9 @@ def test_a_scratch_folder_that_is_not_there(bench: Any, tmp_path: Path) -> None:
         pytest.fail("that folder is not there")
 
 
-@pytest.mark.parametrize("answer", [b"/\n", b"/etc\n", b"\n", b"{}-abcd;rm -r\n", b"{}-../../../x\n"])
+@pytest.mark.parametrize(
+    "answer", [b"/\n", b"/etc\n", b"\n", b"{}-abcd;rm -r\n", b"{}-../../../x\n"]
+)
 def test_a_host_that_lies_about_the_folder_gets_nothing_removed(bench: Any, answer: bytes) -> None:
     said = b"0" * 32 + b" " + answer.replace(b"{}", f"{bench.scratch}/kvgate-fio".encode())
     lies = ["sh", "-c", 'printf %s "$0"; sleep 60', said.decode()]

@@ -100,12 +100,14 @@ def test_one_place_serves_many_jobs_and_lays_out_once(bench: Any) -> None:
         yield
         children.append("end")
 
-    with fio.prepare(bench.witness, load) as place:
-        assert not place.laid_out
-        assert not Path(place.data).exists(), "nothing is written before a job needs it"
+    with fio.prepare(bench.witness, workload("kv-store"), around=child) as place:
+        assert place.layout is None
+        assert not Path(place.data).exists(), "nothing is written that no job needs"
+    with fio.prepare(bench.witness, load, around=child) as place:
+        assert place.layout is not None
+        assert Path(place.data).stat().st_size == SIZE
         for name in load.jobs:
             fio.run(bench.witness, name, workload=load, place=place, around=child)
-        assert Path(place.data).stat().st_size == SIZE
         assert children == ["begin", "end"] * 3
     assert list(bench.scratch.iterdir()) == []
 
