@@ -62,7 +62,7 @@ class CommandResult:
         how = (
             f"was ended after {self.elapsed_s:.1f} s by its deadline"
             if self.timed_out
-            else f"exited {self.exit_status} after {self.elapsed_s:.1f} s"
+            else f"{self._ended()} after {self.elapsed_s:.1f} s"
             if self.exit_status is not None
             else f"was ended after {self.elapsed_s:.1f} s by {_signal_name(self.signal)}"
             if self.signal is not None
@@ -73,6 +73,10 @@ class CommandResult:
         complaint = self.stderr.decode("utf-8", "replace").strip().splitlines()
         tail = f": {complaint[0][:300]}" if complaint else ""
         return f"`{_in_short(self.argv)}` {how}{tail}"
+
+    def _ended(self) -> str:
+        """Return how a command ended, or a document was answered (`transport.https`)."""
+        return "was answered" if self.argv[:1] == ("GET",) else f"exited {self.exit_status}"
 
     def _hint(self) -> str:
         if self.exit_status == 127:

@@ -25,6 +25,7 @@ class Connections:
 
     `recordings` maps each recorded host to the bytes of its recording; `scope` tells them in which
     gate or block is being asked, and `timing` lets their answers take as long as they took.
+    `logins` is how each adapter logs in over HTTP (`spec.adapter`).
     """
 
     def __init__(
@@ -34,8 +35,10 @@ class Connections:
         *,
         scope: Scope = nowhere,
         timing: bool = False,
+        logins: Mapping[str, str] | None = None,
     ) -> None:
         self._inventory = inventory
+        self._logins = logins or {}
         self._recordings = recordings or {}
         self._scope = scope
         self._timing = timing
@@ -96,6 +99,14 @@ class Connections:
             return LocalTransport(hop.name)
         if hop.transport == "recorded":
             return self._recorded(hop)
+        if hop.transport in ("https", "http"):
+            from kvgate.transport.https import HttpsTransport
+
+            return HttpsTransport(hop, login=self._logins.get(hop.adapter or "", "none"))
+        if hop.is_device:
+            from kvgate.transport.console import console_to
+
+            return console_to(hop)
         from kvgate.transport.ssh import SshTransport
 
         through = self._made[via.name] if via else None

@@ -236,6 +236,9 @@ def _check_key(host: Host, key: paramiko.PKey) -> None:
 def _log_in(host: Host, link: paramiko.Transport, deadline: _Deadline) -> None:
     """Offer the declared key, then the agent's; raises LoginError that lists what was offered."""
     user = host.user or getpass.getuser()
+    if host.password is not None:
+        _log_in_by_password(host, link, user, deadline)
+        return
     offered = []
     for name, key in _keys(host):
         link.auth_timeout = deadline.left()
@@ -265,6 +268,28 @@ def _log_in(host: Host, link: paramiko.Transport, deadline: _Deadline) -> None:
         hint=f"see that the key stands in ~{user}/.ssh/authorized_keys there, or correct 'user' "
         "or 'key' in the inventory",
     )
+
+
+def _log_in_by_password(
+    host: Host, link: paramiko.Transport, user: str, deadline: _Deadline
+) -> None:
+    """Log in to a device, which may know no keys; raises LoginError that says it was refused."""
+    if host.password is None:
+        raise LoginError(host.name, "the inventory declares no password")
+    password = secret.resolve(host.name, "password", host.password).rstrip("\r\n")
+    link.auth_timeout = deadline.left()
+    try:
+        more = link.auth_password(user, password, fallback=True)
+    except paramiko.AuthenticationException as err:
+        raise LoginError(
+            host.name,
+            f"user '{user}' was refused with the password from {secret.place(host.password)}",
+            hint="correct 'user' or 'password' in the inventory; reading is all it needs",
+        ) from err
+    except Exception as err:
+        raise _lost_in_login(host, err) from err
+    if more:
+        raise LoginError(host.name, f"the device also wants: {', '.join(more)}")
 
 
 def _lost_in_login(host: Host, err: Exception) -> HostUnreachableError:

@@ -30,7 +30,7 @@ cat >"$2" && chmod "$3" "$2" && [ "$(wc -c <"$2")" -eq "$4" ] && mv -f -- "$2" "
 """
 
 
-class _Start:
+class Start:
     """The moment a command was sent off, by both clocks: before the host could begin with it."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class _Start:
 class Process:
     """A HostProcess on a leash, carried by a thread of its own (see `transport.base`)."""
 
-    def __init__(self, host: str, argv: tuple[str, ...], line: Line, start: _Start) -> None:
+    def __init__(self, host: str, argv: tuple[str, ...], line: Line, start: Start) -> None:
         self.pid = 0  # until the leash reports it; `Leashed.start` waits for that
         self._host = host
         self._argv = argv
@@ -64,7 +64,7 @@ class Process:
         def work() -> None:
             try:
                 pump.run()
-                self._result = _result(self._host, self._argv, self._start, pump)
+                self._result = result_of(self._host, self._argv, self._start, pump)
             except Exception as err:  # noqa: BLE001  on_stdout is the caller's; raised by wait()
                 self._error = err
             finally:
@@ -158,11 +158,11 @@ class Leashed(abc.ABC):
             self.name, argv, deadline_s=timeout_s, stdin_bytes=len(stdin), env=env
         )
         self.open()
-        start = _Start()
+        start = Start()
         line = self._line(words, timeout_s)
         pump = Pump(line, timeout_s=timeout_s, cap_bytes=cap_bytes, stdin=stdin)
         pump.run()
-        return _result(self.name, tuple(argv), start, pump)
+        return result_of(self.name, tuple(argv), start, pump)
 
     def start(
         self,
@@ -179,7 +179,7 @@ class Leashed(abc.ABC):
         """
         words = leash.command(self.name, argv, deadline_s=deadline_s, env=env, report_pid=True)
         self.open()
-        start = _Start()
+        start = Start()
         line = self._line(words, min(deadline_s, START_TIMEOUT_S))
         process = Process(self.name, tuple(argv), line, start)
         pump = Pump(
@@ -231,7 +231,8 @@ class Leashed(abc.ABC):
             self._running.discard(process)
 
 
-def _result(host: str, argv: tuple[str, ...], start: _Start, pump: Pump) -> CommandResult:
+def result_of(host: str, argv: tuple[str, ...], start: Start, pump: Pump) -> CommandResult:
+    """Return how the command that `pump` carried ended, secrets masked."""
     status = None if pump.timed_out else pump.status
     signal = status - 128 if status is not None and 128 < status <= 128 + 64 else None
     known = known_secrets()  # before the search, so that none is missed

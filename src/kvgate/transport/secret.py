@@ -33,10 +33,18 @@ def learn(hosts: Iterable[Host]) -> None:
     What can't be read is in no memory of ours either; the login that needs it says so.
     """
     for host in hosts:
-        for what, secret in (("key", host.key), ("key_passphrase", host.key_passphrase)):
+        for what, secret in _named(host):
             if secret is not None:
                 with contextlib.suppress(LoginError):
                     resolve(host.name, what, secret)
+
+
+def _named(host: Host) -> tuple[tuple[str, Secret | None], ...]:
+    return (
+        ("key", host.key),
+        ("key_passphrase", host.key_passphrase),
+        ("password", host.password),
+    )
 
 
 def _read(host: str, what: str, secret: Secret) -> str:

@@ -123,7 +123,7 @@ class SshTransport(Leashed):
         until = time.monotonic() + seconds
         try:
             with _closed_at(channel, until):
-                channel.exec_command(leash.line(words))
+                channel.exec_command(self._wire(words))
             return _ChannelLine(self.name, link, channel, places)
         except Exception as err:
             channel.close()
@@ -131,6 +131,10 @@ class SshTransport(Leashed):
             if link.is_active() and time.monotonic() >= until:
                 raise self._hangs(f"took no command within {seconds:g} s") from err
             raise self._refusal(link, f"the host takes no command: {_reason(err)}") from err
+
+    def _wire(self, words: list[str]) -> bytes:
+        """Return what is sent for `words`: a line for a login shell of the Bourne family."""
+        return leash.line(words)
 
     def _on_live_link(self, use: Callable[[paramiko.Transport, Places], _T]) -> _T:
         """Return what `use` opens: on another connection where ours turns out to be lost."""
