@@ -39,7 +39,8 @@ _REFUSED = ("permission denied", "no smbios nor dmi entry point found", "can't r
 _SYSTEM, _BOARD, _CHASSIS = "System Information", "Base Board Information", "Chassis Information"
 _FIRMWARE, _PROCESSOR = "BIOS Information", "Processor Information"
 _ARRAY, _DEVICE = "Physical Memory Array", "Memory Device"
-_KNOWN = frozenset({_SYSTEM, _BOARD, _CHASSIS, _FIRMWARE, _PROCESSOR, _ARRAY, _DEVICE})
+_POWER = "System Power Supply"
+_KNOWN = frozenset({_SYSTEM, _BOARD, _CHASSIS, _FIRMWARE, _PROCESSOR, _ARRAY, _DEVICE, _POWER})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +96,18 @@ class MemoryDevice:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PowerSupply:
+    """A power supply (SMBIOS type 39); ``status`` as printed: ``Present, OK``, ``Not Present``."""
+
+    location: str | None
+    name: str | None
+    manufacturer: str | None
+    part_number: str | None
+    serial: str | None
+    status: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
     """What dmidecode prints; None and () where it was not asked for that type."""
 
@@ -106,6 +119,7 @@ class Inventory:
     processors: tuple[Socket, ...]
     memory_error_correction: tuple[str | None, ...]  # an array each
     memory: tuple[MemoryDevice, ...]
+    power: tuple[PowerSupply, ...] = ()
 
 
 Fields = dict[str, str]
@@ -139,6 +153,7 @@ def inventory(answer: bytes) -> Inventory:
         memory=tuple(
             _device(each, arrays.get(each.get("Array Handle"), {})) for each in _of(found, _DEVICE)
         ),
+        power=tuple(_power(each) for each in _of(found, _POWER)),
     )
 
 
@@ -253,6 +268,17 @@ def _device(fields: Fields, array: Fields) -> MemoryDevice:
         part_number=_text(fields, "Part Number"),
         rank=_number(fields, "Rank", _PLAIN),
         use=_text(array, "Use"),
+    )
+
+
+def _power(fields: Fields) -> PowerSupply:
+    return PowerSupply(
+        location=_text(fields, "Location"),
+        name=_text(fields, "Name"),
+        manufacturer=_text(fields, "Manufacturer"),
+        part_number=_text(fields, "Model Part Number"),
+        serial=serial(_text(fields, "Serial Number") or ""),
+        status=_text(fields, "Status"),
     )
 
 
