@@ -29,7 +29,8 @@ class CommandResult:
     just said none. ``stdout_dropped``/``stderr_dropped`` count bytes beyond the cap.
     Secrets in the texts are masked already (`kvgate.untrusted`); ``masked`` counts them.
     ``free_of``: against how many known secrets (`untrusted.known_secrets`) stdout and stderr were
-    searched in vain; None where nobody has, or something was found.
+    searched in vain; None where nobody has, or something was found. ``held`` is the share of memory
+    (`transport.kept`) that the texts take as long as this is held.
     """
 
     host: str
@@ -45,6 +46,7 @@ class CommandResult:
     signal: int | None = None
     masked: int = 0
     free_of: int | None = dataclasses.field(default=None, compare=False)
+    held: object = dataclasses.field(default=None, compare=False, repr=False)
 
     @property
     def ok(self) -> bool:

@@ -30,6 +30,11 @@ cat >"$2" && chmod "$3" "$2" && [ "$(wc -c <"$2")" -eq "$4" ] && mv -f -- "$2" "
 """
 
 
+_LARGE_BYTES = 2**20
+_large = threading.Lock()
+"""Held while a large output is searched for secrets, which takes several times its memory."""
+
+
 class Start:
     """The moment a command was sent off, by both clocks: before the host could begin with it."""
 
@@ -236,8 +241,9 @@ def result_of(host: str, argv: tuple[str, ...], start: Start, pump: Pump) -> Com
     status = None if pump.timed_out else pump.status
     signal = status - 128 if status is not None and 128 < status <= 128 + 64 else None
     known = known_secrets()  # before the search, so that none is missed
-    stdout, in_stdout = mask_bytes(pump.stdout.take(), cut=bool(pump.stdout.dropped))
-    stderr, in_stderr = mask_bytes(pump.stderr.take(), cut=bool(pump.stderr.dropped))
+    with _large if len(pump.stdout) + len(pump.stderr) > _LARGE_BYTES else contextlib.nullcontext():
+        stdout, in_stdout = mask_bytes(pump.stdout.take(), cut=bool(pump.stdout.dropped))
+        stderr, in_stderr = mask_bytes(pump.stderr.take(), cut=bool(pump.stderr.dropped))
     words = tuple(mask(word) for word in argv)
     return CommandResult(
         host=host,
@@ -251,6 +257,7 @@ def result_of(host: str, argv: tuple[str, ...], start: Start, pump: Pump) -> Com
         stdout_dropped=pump.stdout.dropped,
         stderr_dropped=pump.stderr.dropped,
         signal=signal,
+        held=(pump.stdout.share, pump.stderr.share),
         masked=in_stdout + in_stderr + sum(a != b for a, b in zip(words, argv, strict=True)),
         free_of=None if in_stdout or in_stderr else known,
     )

@@ -6,13 +6,12 @@ over the cap is read, counted and dropped).
 
 from __future__ import annotations
 
-import dataclasses
-import io
 import time
 from collections.abc import Callable
 from typing import Protocol
 
 from kvgate.transport import leash
+from kvgate.transport.kept import Kept
 
 PIECE_BYTES = 64 * 1024
 SLICE_S = 0.5
@@ -62,27 +61,6 @@ class Line(Protocol):
     def close(self) -> None:
         """Let go of everything."""
         ...
-
-
-@dataclasses.dataclass(slots=True)
-class Kept:
-    """Output up to a cap, and how many bytes came beyond it."""
-
-    cap_bytes: int
-    dropped: int = 0
-    _held: io.BytesIO = dataclasses.field(default_factory=io.BytesIO)
-
-    def add(self, piece: bytes) -> None:
-        """Keep what fits of `piece` and count the rest."""
-        room = max(0, self.cap_bytes - self._held.tell())
-        self._held.write(piece[:room])
-        self.dropped += max(0, len(piece) - room)
-
-    def take(self) -> bytes:
-        """Return what was kept, and hold it no longer: it can be large, and is not copied."""
-        data = self._held.getvalue()
-        self._held = io.BytesIO()
-        return data
 
 
 class Pump:
