@@ -27,15 +27,64 @@ class FioError(Exception):
 
 
 class FioJobError(FioError):
-    """A job or a job file holds an option or a value that is refused; nothing was started."""
+    """A job or a job file holds an option or a value that is refused; nothing was started.
+
+    ``job``, ``option`` (the field of Job, or the option of a job file), ``value`` and ``allowed``
+    say what, where that is about one option.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        job: str = "",
+        option: str = "",
+        value: object = None,
+        allowed: str = "",
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.job = job
+        self.option = option
+        self.value = value
+        self.allowed = allowed
 
 
 class FioMissing(FioError):
     """There is no fio at the path it was looked for."""
 
 
+class FioUnfit(FioError):
+    """The fio that is there can't do the job: it is too old, or lacks the engine."""
+
+
 class FioFailed(FioError):
     """fio ran and did not do its job: exit status, an I/O error, a failed verification."""
+
+
+class FioKilled(FioFailed):
+    """fio, or one of its jobs, was ended by a signal that was not ours; ``signal`` is its number.
+
+    9 comes from the kernel for want of memory (or from somebody).
+    """
+
+    def __init__(
+        self, message: str, *, signal: int, hint: str = "", run: Run | None = None
+    ) -> None:
+        super().__init__(message, hint=hint, run=run)
+        self.signal = signal
+
+
+class FioNoSpace(FioFailed):
+    """The file system ran full (ENOSPC) under fio."""
+
+
+class FioEngineMissing(FioFailed):
+    """fio was not built with the I/O engine that a job names, or can't load it."""
+
+
+class FioVerifyFailed(FioFailed):
+    """What was read back is not what was written; ``run.output.verify_failures`` has where."""
 
 
 class FioCancelled(FioFailed):

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from fiopy.errors import FioJobError
-from fiopy.job import OPTIONS, Job, Option, Pattern
+from fiopy.job import OPTIONS, Job, Pattern
+from fiopy.options import Option
 
 _BY_NAME = {option.name: (field, option) for field, option in OPTIONS.items()}
 _SYNONYMS = {
@@ -85,7 +86,14 @@ def _job(name: str, line: int, options: Mapping[str, object]) -> Job:
     try:
         return Job(name=name, **options)  # type: ignore[arg-type]  # Job checks every value
     except FioJobError as err:
-        raise FioJobError(f"line {line}: {err.message}", hint=err.hint) from err
+        raise FioJobError(
+            f"line {line}: {err.message}",
+            hint=err.hint,
+            job=err.job,
+            option=err.option,
+            value=err.value,
+            allowed=err.allowed,
+        ) from err
 
 
 def _sections(text: str) -> list[tuple[str, int, dict[str, object]]]:
@@ -94,6 +102,11 @@ def _sections(text: str) -> list[tuple[str, int, dict[str, object]]]:
         line = re.split(r"[;#]", raw, maxsplit=1)[0].strip()
         if not line:
             continue
+        if re.match(r"include\s", line):
+            raise FioJobError(
+                f"line {number}: {line!r}: other files are not read",
+                hint="put what it includes into this job file: one file says all that is done",
+            )
         if line.startswith("["):
             if not line.endswith("]"):
                 raise FioJobError(f"line {number}: {line!r} is no section")
@@ -114,6 +127,9 @@ def _assignment(number: int, line: str) -> tuple[str, object]:
         raise FioJobError(
             f"line {number}: option '{key}' is not one that fiopy knows",
             hint=f"did you mean '{close[0]}'?" if close else "",
+            option=key,
+            value=text,
+            allowed=", ".join(sorted(_BY_NAME)),
         )
     field, option = _BY_NAME[name]
     return field, _value(f"line {number}: {key}", option, text if equals else None)

@@ -73,13 +73,46 @@ def test_values_that_would_mean_something_else_are_refused(option: str, value: o
         ({"block_bytes": 8192}, "less than one block"),
         ({"read_pct": 90}, "means nothing for rw=read"),
         ({"size_bytes": None}, "has no end"),
+        ({"direct": True, "block_bytes": 1000}, "O_DIRECT"),
+        ({"directory": "/s"}, "full path already"),
+        ({"loops": 2, "time_based": True, "runtime_s": 1}, "until its time is over"),
+        ({"rate_bytes_per_s": 1, "rate_iops": 1}, "limits the job too"),
+        ({"random_pct": 50}, "means nothing for rw=read"),
+        ({"no_random_map": True}, "has no map"),
+        ({"end_fsync": True}, "writes nothing"),
+        ({"zero_buffers": True, "compress_pct": 50}, "all data zeros"),
+        ({"compress_chunk_bytes": 512}, "no compress_pct"),
+        ({"verify_fatal": True}, "there is no verify"),
+        ({"pattern": Pattern.RANDRW, "verify": "crc32c"}, "no checksum yet"),
+        ({"pattern": Pattern.READWRITE, "read_pct": 90, "verify": "md5"}, "no checksum yet"),
+        (
+            {"pattern": Pattern.WRITE, "verify": "md5", "time_based": True, "runtime_s": 1},
+            "never reads back",
+        ),
+        ({"verify": "md5", "zero_buffers": True}, "can't hold a checksum"),
+        (
+            {"pattern": Pattern.RANDWRITE, "verify": "md5", "no_random_map": True},
+            "blocks written twice",
+        ),
+        ({"engine": "psync", "queue_depth": 8}, "would cap 8 at 1"),
+        ({"engine": "libaio", "rocm_io": "hipfile"}, "only with libhipfile"),
+        ({"engine": "libhipfile", "gpus": "0"}, "refuses buffered"),
+        ({"log_every_ms": 100}, "there is no log"),
+        ({"latency_log": "l", "log_every_ms": 100, "log_offset": True}, "no one offset"),
+        ({"latency_log": "l", "log_maximum": True}, "no maximum"),
+        ({"histogram_every_ms": 100}, "no histogram log"),
+        ({"histogram_log": "l"}, "writes none without"),
     ],
 )
 def test_combinations_that_measure_something_else_are_refused(
     options: dict[str, object], because: str
 ) -> None:
-    with pytest.raises(FioJobError, match=because):
+    with pytest.raises(FioJobError, match=because) as err:
         job(**options)
+    assert err.value.job == "j"
+    assert err.value.option in err.value.message
+    assert err.value.allowed
+    assert err.value.allowed in err.value.message
 
 
 def test_an_unknown_option_is_refused() -> None:

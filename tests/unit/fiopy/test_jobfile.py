@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fiopy import FioError, FioJobError, Job, Pattern, jobs_text, parse_jobs
-from fiopy.job import OPTIONS, Option
+from fiopy.job import OPTIONS
+from fiopy.options import Option
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
 
@@ -29,6 +30,9 @@ def values(option: Option) -> st.SearchStrategy[object]:
         "text": st.from_regex(r"[a-z_]{1,9}", fullmatch=True),
         "path": st.text(st.characters(codec="utf-8"), min_size=1, max_size=60),
         "choice": st.sampled_from(option.choices or ("none",)),
+        "prefix": st.text(st.characters(codec="utf-8"), min_size=1, max_size=60),
+        "cpus": st.from_regex(r"[0-9]{1,2}(-[0-9]{1,3})?(,[0-9]{1,2})?", fullmatch=True),
+        "gpus": st.from_regex(r"[0-9](:[0-9]){0,2}", fullmatch=True),
         "percentiles": st.lists(st.floats(0.001, 100), min_size=1, max_size=5).map(tuple),
     }[option.kind]
 
@@ -108,30 +112,81 @@ def test_no_jobs_is_an_error(text: str) -> None:
         jobs_text([])
 
 
-@pytest.mark.fio
-def test_fio_takes_every_option_that_we_write(fio: str, tmp_path: Path) -> None:
-    """Write each option once and let fio say what it understood (--parse-only, then a real run)."""
+@pytest.mark.parametrize("line", ["include other.fio", "include\tother.fio"])
+def test_included_files_are_refused(line: str) -> None:
+    with pytest.raises(FioJobError, match="line 2"):
+        parse_jobs(f"[j]\n{line}\nfilename=/s/f\nsize=4096\n")
+
+
+def test_an_error_names_job_option_value_and_what_is_allowed() -> None:
+    with pytest.raises(FioJobError) as err:
+        parse_jobs("[g]\nrw=read\nfilename=/s/f\nsize=4096\niodepth=0\n")
+    told = err.value
+    assert (told.job, told.option, told.value) == ("g", "queue_depth", 0)
+    assert told.allowed == "a whole number from 1 to 65536"
+    with pytest.raises(FioJobError) as err:
+        parse_jobs("[g]\niodeph=3\n")
+    assert (err.value.option, err.value.value) == ("iodeph", "3")
+    assert "iodepth" in err.value.allowed
+
+
+CONTRADICTORY = ("directory", "zero_buffers", "rate_iops", "log_offset")
+"""Taken in a job of their own: they contradict others."""
+OF_AN_ENGINE = {field for field, option in OPTIONS.items() if option.engine}
+"""Known only to a fio that was built with that engine."""
+
+
+def one_of_each(folder: Path) -> list[Job]:
+    """Return jobs that use every option of this fio once."""
     one = {
         "flag": True,
-        "int": 50,
+        "int": 5,
         "bytes": 65536,
         "seconds": 1.5,
-        "path": str(tmp_path / "a:b"),
+        "path": str(folder / "a:b"),
+        "prefix": str(folder / "log"),
+        "cpus": "0",
         "percentiles": (50.0, 99.9),
     }
     special = {
         "engine": "psync",
         "verify": "md5",
+        "do_verify": False,
         "fallocate": "none",
         "queue_depth": 1,
         "continue_on_error": "verify",
         "pattern": Pattern.RANDRW,
+        "no_random_map": None,
+        "time_based": None,
         "jobs": 1,
-        "directory": None,
     }
-    options = {field: special.get(field, one.get(option.kind)) for field, option in OPTIONS.items()}
+    options = {
+        field: special.get(field, one.get(option.kind))
+        for field, option in OPTIONS.items()
+        if field not in OF_AN_ENGINE and field not in CONTRADICTORY
+    }
+    rest: dict[str, object] = {field: one[OPTIONS[field].kind] for field in CONTRADICTORY}
+    rest |= {
+        "pattern": Pattern.RANDRW,
+        "directory": str(folder),
+        "size_bytes": 65536,
+        "runtime_s": 1,
+        "time_based": True,
+        "no_random_map": True,
+        "iops_log": str(folder / "log"),
+    }
+    return [Job(name="all", **options), Job(name="rest", **rest)]  # type: ignore[arg-type]
+
+
+@pytest.mark.fio
+def test_fio_takes_every_option_that_we_write(fio: str, tmp_path: Path) -> None:
+    """Write each option once and let fio say what it understood (--parse-only)."""
+    jobs = one_of_each(tmp_path)
+    unused = {each for each in OPTIONS if not any(getattr(job, each) is not None for job in jobs)}
+    assert unused == OF_AN_ENGINE
     path = tmp_path / "all.fio"
-    path.write_text(jobs_text([Job(name="all", **options)]))  # type: ignore[arg-type]
+    path.write_text(jobs_text(jobs))
+    assert parse_jobs(path.read_text()) == tuple(jobs)
     done = subprocess.run(
         [fio, "--parse-only", str(path)], capture_output=True, text=True, timeout=30, check=False
     )
