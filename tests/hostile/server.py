@@ -82,6 +82,17 @@ async def endless(process: Process) -> None:
     await stream(process, 1 << 62)
 
 
+async def floods(process: Process) -> None:
+    """Write without end and without regard for the window that the client opened."""
+    channel = process.channel
+    while not process.is_closing():
+        channel._send_window = 1 << 30  # type: ignore[attr-defined]
+        process.stdout.write(b"kvgate floods! \n" * 4096)
+        await asyncio.sleep(0)
+        if channel.get_write_buffer_size() > 2**22:
+            await asyncio.sleep(0.01)  # the kernel's buffer is full: nobody reads
+
+
 async def gigabyte(process: Process) -> None:
     """Write 1 GB (10⁹ bytes), then end well."""
     await stream(process, 10**9)
@@ -239,6 +250,7 @@ def acts(folder: Path) -> dict[str, Act]:
         "escapes": escapes,
         "secrets": secrets,
         "endless": endless,
+        "floods": floods,
         "gigabyte": gigabyte,
         "fifth": fifth,
         "noisy": lambda process: run_really(process, noise=2 * 2**20),

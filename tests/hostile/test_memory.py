@@ -47,6 +47,21 @@ def test_a_handshake_takes_no_more_than_it_needs(hostile: Hostile, behaviour: st
     assert _peak() - before < 20 * 10**6
 
 
+def test_a_host_that_ignores_the_window_loses_its_link(hostile: Hostile) -> None:
+    """The reader is slower than the flood: what it has not read must not pile up."""
+    before = _peak()
+    transport = SshTransport(hostile.host("floods"))
+    try:
+        process = transport.start(
+            ["cat", "/dev/zero"], deadline_s=60, on_stdout=lambda _: time.sleep(0.3)
+        )
+        with pytest.raises(HostUnreachableError, match="nobody had asked for yet, over a window"):
+            process.wait(60)
+    finally:
+        transport.close()
+    assert _peak() - before < 40 * 10**6
+
+
 def _peak() -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmRSS:"):

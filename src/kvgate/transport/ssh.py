@@ -19,6 +19,7 @@ from kvgate.transport.dial import dial
 from kvgate.transport.leashed import Leashed
 from kvgate.transport.places import Places
 from kvgate.transport.pump import PIECE_BYTES, Line
+from kvgate.transport.window import FloodError, bounded
 
 _PIECES = 16
 _MOMENT_S = 0.2
@@ -91,7 +92,7 @@ class SshTransport(Leashed):
                 raise self._failure
             self._failure = None
             try:
-                link = self._dialled()
+                link = bounded(self._dialled())
             except TransportError as err:
                 self._failure = err
                 raise
@@ -271,9 +272,11 @@ class _ChannelLine:
             return self._channel.exit_status
         self._link.join(_MOMENT_S)  # channels are closed before a connection that is lost says so
         if not self._link.is_active():
+            why = self._link.get_exception()
+            flooded = f": {why}" if isinstance(why, FloodError) else ""
             raise HostUnreachableError(
                 self._host,
-                "the link was lost while a command ran",
+                f"the link was lost while a command ran{flooded}",
                 hint="its leash ends the command on the host; see whether the host is up",
             )
         return None
