@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from kvgate.engine import record_folders as folders
+from kvgate.engine.adapters import FOLDER
 from kvgate.engine.scope import asked_in
 from kvgate.engine.workspace import BOM_INPUT, Setup, Workspace, frozen_setup
 from kvgate.errors import StoreError
@@ -25,7 +26,10 @@ from kvgate.untrusted import mask, mask_bytes
 RECORDINGS = "hosts"
 """The folder of recordings beside the recorded inventory."""
 
-_KEPT = ("roles", "address", "sudo", "tools", "scratch", "baseline", "declared")
+_KEPT = (
+    *("roles", "address", "sudo", "tools", "scratch", "baseline", "declared"),
+    *("adapter", "of", "simulated"),  # of devices
+)
 _SIGNAL = re.compile(r"ended by signal (\d{1,3})", re.ASCII)
 _DEADLINE = re.compile(r"ended by its deadline after .*")
 _MASKED = re.compile(r"masked: (\d{1,9}) places?", re.ASCII)
@@ -67,6 +71,9 @@ def record(workspace: Workspace, run: Path, out: Path) -> RecordedSite:
         disk.replace(out / "baseline.yaml", setup.baseline.files[0].content)
     if setup.bom:
         disk.replace(out / BOM_INPUT, setup.bom.files[0].content)
+    for name, adapter in setup.adapters.items():
+        disk.make_folder(out / FOLDER)
+        disk.replace(out / FOLDER / f"{name}.yaml", adapter.files[0].content)
     plan = _write_plan(workspace, setup, out)
     inventory = out / "inventory.yaml"
     disk.replace(inventory, _inventory(setup, run.name))

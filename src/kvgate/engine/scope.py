@@ -37,4 +37,5 @@ def connect(setup: Setup, reader: RunReader, *, scope: Scope) -> Connections:
         setup.recordings,
         scope=scope,
         timing=reader.manifest.get("timing") is True,
+        logins={name: each.value.login for name, each in setup.adapters.items()},
     )

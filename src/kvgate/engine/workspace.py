@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from kvgate.engine.adapters import adapter_input, frozen_adapters, load_adapters
 from kvgate.engine.content import shipped_templates
 from kvgate.errors import SpecError, UsageError
 from kvgate.spec import load
@@ -16,6 +17,7 @@ from kvgate.spec.expect import Expectations, expectations
 from kvgate.spec.gate import Gate
 from kvgate.spec.inventory import Inventory
 from kvgate.spec.load import Loaded
+from kvgate.spec.load_adapter import Adapters
 from kvgate.spec.load_bom import bom_of, load_bom
 from kvgate.spec.plan import Plan, PlannedGate
 from kvgate.spec.yamlfile import YamlFile, parse
@@ -74,6 +76,7 @@ class Setup:
     gates: dict[str, Loaded[Gate]]
     recordings: dict[str, bytes] = dataclasses.field(default_factory=dict)  # host → its recording
     bom: Loaded[Bom] | None = None
+    adapters: Adapters = dataclasses.field(default_factory=dict)
 
     @property
     def expected(self) -> Expectations:
@@ -102,6 +105,8 @@ class Setup:
             yield "baseline.yaml", self.baseline.files[0]
         if self.bom:
             yield BOM_INPUT, self.bom.files[0]
+        for name, adapter in self.adapters.items():
+            yield adapter_input(name), adapter.files[0]
         for gate in self.gates.values():
             yield f"gates/{Path(gate.files[0].name).name}", gate.files[0]
 
@@ -148,7 +153,14 @@ def load_setup(workspace: Workspace, plan: Path, inventory: Path) -> Setup:
         bom = load_bom(path, loaded_inventory, name=workspace.name(path))
     gates = load.load_gates(workspace.root / "gates")
     recordings = load_recordings(loaded_inventory.value, inventory.parent)
-    return Setup(loaded_plan, loaded_inventory, baseline, gates, recordings, bom)
+    adapters = adapters_for(workspace, loaded_inventory, inventory)
+    return Setup(loaded_plan, loaded_inventory, baseline, gates, recordings, bom, adapters)
+
+
+def adapters_for(workspace: Workspace, inventory: Loaded[Inventory], path: Path) -> Adapters:
+    """Return the adapters of `inventory`, which lies at `path`; raises SpecError."""
+    folders = (path.parent, workspace.root / "inventory")
+    return load_adapters(inventory, folders, workspace.name)
 
 
 def load_recordings(inventory: Inventory, folder: Path) -> dict[str, bytes]:
@@ -204,7 +216,8 @@ def frozen_setup(reader: RunReader, gates: Path | None = None) -> Setup:
         for host in inventory.value.hosts
         if recording_input(host) in names
     }
-    return Setup(plan, inventory, baseline, found, recordings, bom)
+    adapters = frozen_adapters(inventory, names, frozen)
+    return Setup(plan, inventory, baseline, found, recordings, bom, adapters)
 
 
 def recording_input(host: str) -> str:

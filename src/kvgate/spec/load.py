@@ -202,7 +202,7 @@ def _identities(inventory: Inventory) -> Iterator[tuple[str, Where, tuple[str, s
     """Yield (host, where, (kind, value)) for everything that must be unique."""
     for name, host in inventory.hosts.items():
         at: Where = ("hosts", name)
-        if host.address:
+        if host.address and host.transport != "recorded":
             yield (
                 name,
                 (*at, "address"),
