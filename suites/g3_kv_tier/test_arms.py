@@ -2,12 +2,13 @@
 
 Every session is stored once through a tiered engine, which is then stopped, so that nothing of
 it is hot. A block starts an engine for one arm, has every session answered once, and stops it.
+In a round, every arm runs once at each concurrency, in an order drawn from the run's seed and
+recorded; arms are compared after the planned rounds, and no more is measured once all is decided.
 """
 
 from __future__ import annotations
 
 import contextlib
-import statistics
 from collections.abc import Iterator, Sequence
 from typing import cast
 
@@ -15,14 +16,14 @@ from kvgate.load.client import Endpoint
 from kvgate.load.loop import closed_loop
 from kvgate.load.replayed import replayed
 from kvgate.load.rows import LoadResult, Request, as_evidence, as_readings
-from kvgate.load.workload import sessions, shuffled
+from kvgate.load.workload import in_random_order, sessions, shuffled
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Measurement, Reading
 from kvgate.serving.arms import ArmSetup, RunningEngine, start_engine
 from kvgate.serving.config import MODELS
 from kvgate.serving.proof import restorable, tier_readings
 from kvgate.spec.inventory import Host
-from kvgate.spec.workload import ArmId, KvWorkload
+from kvgate.spec.workload import ArmId, KvWorkload, arm_of
 from kvgate.suite import Bench, Block, evidence_of, settles
 from kvgate.witness import Answer, Witness
 from kvgate.workloads.base import scratch_folder
@@ -32,39 +33,53 @@ REQUEST_TIMEOUT_S = 120
 STORED_WITHIN_S = 60
 
 
-@settles("G3.1", "G3.2", "G3.3", "G3.4", "G3.5", "G3.6", "G3.9")
+@settles("G3.1", "G3.2", "G3.3", "G3.4", "G3.5", "G3.6", "G3.8", "G3.9")
+@settles("G3.10", "G3.11", "G3.12", "G3.13", "G3.14", "G3.15", "G3.16", "G3.17")
 def test_sessions_restored_by_each_arm(bench: Bench) -> None:
     """Store all sessions, stop that engine, then restore each once a block, arms interleaved."""
-    kv = _workload(bench)
+    _workload(bench)
+    bench.plan_looks("g3")
     for host in bench.hosts("serving"):
-        blocks = [
-            block
-            for number in range(1, kv.rounds + 1)
-            for block in bench.blocks(
-                f"kv-round-{number}",
-                shuffled=True,
-                host=[host.name],
-                round=[number],
-                arm=kv.arms,
-                concurrency=kv.concurrency,
-            )
-        ]
-        if not blocks:
-            continue
-        witness = bench.witness(host)
-        with _kv_folder(bench, witness) as folder:
-            _store(bench, witness, folder)
-            for block in blocks:
+        _restore_all(bench, host)
+
+
+def _restore_all(bench: Bench, host: Host) -> None:
+    """Measure what is not finished yet on one host, round by round, up to the deciding look."""
+    kv = _workload(bench)
+    with contextlib.ExitStack() as held:
+        witness, folder = bench.witness(host), ""
+        for number in range(1, kv.rounds + 1):
+            for block in _round(bench, host, number):
+                if not folder:
+                    folder = held.enter_context(_kv_folder(bench, witness))
+                    _store(bench, witness, folder)
                 with block:
                     _restore(bench, witness, block, folder)
+            if bench.look("g3", after=number, host=host):
+                break
+
+
+def _round(bench: Bench, host: Host, number: int) -> Iterator[Block]:
+    """Yield one round's blocks: concurrencies in random order, and the arms of each likewise."""
+    kv = _workload(bench)
+    for concurrency in in_random_order(bench.seed + number, kv.concurrency):
+        yield from bench.blocks(
+            f"kv-round-{number}-at-{concurrency}",
+            shuffled=True,
+            host=[host.name],
+            round=[number],
+            arm=kv.runs,
+            concurrency=[concurrency],
+        )
 
 
 @settles("G3.7")
 def test_answers_compared_between_arms(bench: Bench) -> None:
     """Count the sessions whose tokens or logits were not the same in every block."""
     kv = _workload(bench)
-    blocks = kv.rounds * len(kv.arms) * len(kv.concurrency)
     for host in bench.hosts("serving"):
+        rounds = bench.decided_after("g3", host) or kv.rounds
+        blocks = rounds * len(kv.runs) * len(kv.concurrency)
         taken = [m for m in bench.measurements("g3.output") if m.host == host.name]
         bench.compute(
             _outputs_differ(taken, kv.sessions, blocks),
@@ -73,24 +88,6 @@ def test_answers_compared_between_arms(bench: Bench) -> None:
             host=host.name,
             evidence=evidence_of(taken),
         )
-
-
-@settles("G3.8", "G3.10", "G3.11", "G3.12", "G3.13", "G3.14", "G3.15", "G3.16", "G3.17")
-def test_speed_compared_between_arms(bench: Bench) -> None:
-    """Compute the ratio of medians over rounds, for each pair of arms and each concurrency."""
-    kv = _workload(bench)
-    pairs: list[tuple[ArmId, ArmId]] = [
-        ("recompute", "local"),
-        ("recompute", "device"),
-        ("local", "device"),
-    ]
-    for host in bench.hosts("serving"):
-        for over, arm in pairs:
-            if over not in kv.arms or arm not in kv.arms:
-                continue
-            for concurrency in kv.concurrency:
-                for name in ("ttft", "ttft_p90", "throughput"):
-                    _compare(bench, host, name, over, arm, concurrency)
 
 
 def _workload(bench: Bench) -> KvWorkload:
@@ -178,13 +175,14 @@ def _restore(bench: Bench, witness: Witness, block: Block, folder: str) -> None:
     """Start the block's engine, have every session answered once, stop it, record all."""
     kv, host = _workload(bench), witness.host
     number, concurrency = int(block["round"]), int(block["concurrency"])
-    arm = next(each for each in kv.arms if each == block["arm"])
+    arm = block["arm"]
+    setup = _setup(bench, arm_of(arm), folder)
     what = f"{arm}, concurrency {concurrency}, round {number} of {kv.rounds}"
     bench.progress(what, host=host.name, awaits=f"{kv.sessions} answers")
     requests = shuffled(bench.seed + number, _sessions(bench))
     with (
         bench.child(f"engine: {what}", host=host.name),
-        start_engine(witness, _setup(bench, arm, folder)) as engine,
+        start_engine(witness, setup) as engine,
     ):
         before = engine.metrics(keep=True)
         result = _load(witness, engine, requests, concurrency)
@@ -194,7 +192,7 @@ def _restore(bench: Bench, witness: Witness, block: Block, folder: str) -> None:
         after,
         cached_tokens=[row.cached_tokens for row in result.rows],
         expected_tokens=kv.sessions * restorable(kv.prompt_tokens, engine.model),
-        tiered=arm != "recompute",
+        tiered=setup.arm != "recompute",
     )
     rows = witness.keep(as_evidence(result, host.name))
     readings = (*as_readings(result), *proof, *_outputs(result))
@@ -232,44 +230,3 @@ def _outputs_differ(taken: Sequence[Measurement], sessions: int, blocks: int) ->
     for each in whole:
         ways.setdefault(each.item, set()).add(each.value)
     return Reading(name=name, value=Quantity.of(sum(len(each) > 1 for each in ways.values()), ""))
-
-
-def _compare(
-    bench: Bench, host: Host, name: str, over: ArmId, arm: ArmId, concurrency: int
-) -> None:
-    """Record how much better `arm` is than `over` at one concurrency: above 1 is better."""
-    sides = {
-        each: [
-            m
-            for m in bench.measurements(f"g3.{name}", arm=each, concurrency=concurrency)
-            if m.host == host.name and m.phase == "steady_state"
-        ]
-        for each in (over, arm)
-    }
-    if name == "ttft_p90" and not any(sides.values()):
-        return  # too few sessions to carry a p90
-    base, better = (sides[over], sides[arm])
-    if name == "throughput":
-        base, better = better, base
-    bench.compute(
-        _ratio(f"g3.{name}_ratio", base, better),
-        inputs=f"median of {len(sides[over])} blocks of {over}, of {len(sides[arm])} of {arm}",
-        phase="steady_state",
-        host=host.name,
-        evidence=evidence_of(m for each in sides.values() for m in each),
-        labels={"over": over, "arm": arm, "concurrency": concurrency},
-    )
-
-
-def _ratio(name: str, above: Sequence[Measurement], below: Sequence[Measurement]) -> Reading:
-    """Return the ratio of the medians of two samples, or why there is none."""
-    medians = []
-    for side in (above, below):
-        values = [m.value.base for m in side if isinstance(m.value, Quantity)]
-        if not values or len(values) != len(side):
-            problem = next((m.problem for m in side if m.problem), "not measured in any block")
-            return Reading(name=name, value=None, problem=problem)
-        medians.append(statistics.median(values))
-    if not medians[1]:
-        return Reading(name=name, value=None, problem="the median below the line is 0")
-    return Reading(name=name, value=Quantity.of(round(float(medians[0] / medians[1]), 4), "x"))

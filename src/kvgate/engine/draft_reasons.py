@@ -34,7 +34,8 @@ def no_such_arm(criterion: Criterion, plan: Plan) -> str:
     """Return why `criterion` compares an arm that `plan` does not run; empty where it runs it."""
     kv = plan.workloads.kv
     asked = [criterion.where[label] for label in ("arm", "over") if label in criterion.where]
-    missing = [arm for arm in asked if kv and arm not in kv.arms]
+    asked += [criterion.ratio.of, criterion.ratio.to] if criterion.ratio else []
+    missing = [arm for arm in asked if kv and arm not in kv.runs]
     if not kv or not missing:
         return ""
     return f"the plan runs no arm '{missing[0]}' (its arms: {', '.join(kv.arms)})"

@@ -6,7 +6,7 @@ import dataclasses
 
 from kvgate.serving.config import MODELS
 from kvgate.spec.plan import Plan
-from kvgate.spec.workload import KvWorkload, SoakWorkload
+from kvgate.spec.workload import KvWorkload, SoakWorkload, arm_of
 from kvgate.workloads import fio
 
 _PREFILL_TOK_S = 900.0  # the embedded engine's prefill on one core of a 2-core VM, measured
@@ -57,8 +57,9 @@ def _kv(load: KvWorkload) -> Cost:
     """Return G3's cost: every session stored once, then restored or computed in every block."""
     prefill_s = load.sessions * load.prompt_tokens / _PREFILL_TOK_S
     blocks = load.rounds * len(load.concurrency)
-    computing = ("recompute" in load.arms) * blocks * prefill_s + prefill_s
-    starts = (blocks * len(load.arms) + 1) * _ENGINE_START_S
+    computed = sum(arm_of(run) == "recompute" for run in load.runs)
+    computing = computed * blocks * prefill_s + prefill_s
+    starts = (blocks * len(load.runs) + 1) * _ENGINE_START_S
     return Cost(computing + starts, load.sessions * _session_bytes(load.prompt_tokens))
 
 

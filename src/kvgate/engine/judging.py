@@ -8,7 +8,8 @@ from pathlib import Path
 from kvgate.engine.workspace import Setup, frozen_setup
 from kvgate.judge.comparison import Planned
 from kvgate.judge.gate import judge_gate, judge_run
-from kvgate.model.finding import GateResult, RunResult
+from kvgate.model.finding import Attempt, GateResult, RunResult
+from kvgate.model.verdict import Verdict
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
 
@@ -24,8 +25,45 @@ def judge_gate_of(reader: RunReader, setup: Setup, gate: str) -> GateResult:
         attempts=reader.attempts(),
         scoped_out=setup.plan.value.scoped_out(),
         forced=forced(reader).get(gate, ""),
-        planned=Planned(setup.plan.value.workloads.looks(), setup.criteria_digest()),
+        planned=_planned(setup),
     )
+
+
+def compared_so_far(
+    reader: RunReader, setup: Setup, gate: str, *, kind: str, host: str
+) -> dict[str, Verdict]:
+    """Return how the criteria that compare arms stand on `host`, by what is measured until now.
+
+    `kind` is the first word of their measures. Scoped-out ones, those without a limit for the
+    plan's profile and those that do not cover the host are left out.
+    """
+    spec, plan = setup.gates[gate].value, setup.plan.value
+    out = plan.scoped_out()
+    chosen = [
+        each
+        for each in spec.criteria
+        if each.ratio and each.measure.partition(".")[0] == kind and plan.profile in each.limits
+    ]
+    result = judge_gate(
+        spec.model_copy(update={"criteria": chosen}),
+        profile=plan.profile,
+        inventory=setup.inventory.value,
+        expected=setup.expected,
+        taken=reader.measurements(),
+        attempts=[Attempt(criterion=each.id, outcome="ran") for each in chosen],
+        scoped_out=out,
+        planned=_planned(setup),
+    )
+    found = {}
+    for finding in result.findings:
+        here = [each.verdict for each in finding.hosts if each.host == host]
+        if here:
+            found[finding.criterion] = Verdict.worst(here)
+    return found
+
+
+def _planned(setup: Setup) -> Planned:
+    return Planned(setup.plan.value.workloads.looks(), setup.criteria_digest())
 
 
 def judge_stored(path: Path, *, gates: Path | None = None) -> RunResult:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from kvgate.load.rows import Request
 
+T = TypeVar("T")
 VOCAB = 1024
 """Token ids that the embedded model knows; a real tokenizer of 150,000 has them too."""
 
@@ -43,9 +45,14 @@ def sessions(
 
 
 def shuffled(seed: int, requests: tuple[Request, ...]) -> tuple[Request, ...]:
-    """Return `requests` in another order, the same for the same seed (Fisher-Yates)."""
+    """Return `requests` in another order, the same for the same seed."""
+    return in_random_order(seed, requests)
+
+
+def in_random_order(seed: int, things: Sequence[T]) -> tuple[T, ...]:
+    """Return `things` in another order, the same for the same seed (Fisher-Yates)."""
     rng = random.Random(seed)  # noqa: S311  an order, not a secret
-    order = list(requests)
+    order = list(things)
     for last in range(len(order) - 1, 0, -1):
         other = int(rng.random() * (last + 1))
         order[last], order[other] = order[other], order[last]

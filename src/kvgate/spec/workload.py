@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import pydantic
 
 from kvgate.spec.base import Duration, Size, Slug, Strict
+from kvgate.spec.diagnostics import DiagnosticsWorkload
 from kvgate.spec.ratio import AGAIN, checked_looks
 
 Positive = Annotated[int, pydantic.Field(ge=1)]
 ArmId = Literal["recompute", "local", "device"]
+
+
+def arm_of(run: str) -> ArmId:
+    """Return the arm that `run`, one of a plan's runs, is of: ``local`` for ``local-again``."""
+    arms: dict[str, ArmId] = {arm: arm for arm in get_args(ArmId)}
+    return arms[run.removesuffix(AGAIN)]
 
 
 class FioWorkload(Strict):
@@ -78,6 +85,7 @@ class SoakWorkload(Strict):
 class Workloads(Strict):
     """Everything a plan may set about load; a gate whose part is absent can't run its tests."""
 
+    diagnostics: DiagnosticsWorkload | None = None
     fio: FioWorkload | None = None
     kv: KvWorkload | None = None
     soak: SoakWorkload | None = None

@@ -27,6 +27,7 @@ from kvgate.spec.plan import Plan
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
 from kvgate.suite.blocks import Block, key_of
+from kvgate.suite.looks import Looks
 from kvgate.suite.reach import OUT_OF_REACH, Questioning, Reach
 from kvgate.untrusted import mask, plain
 from kvgate.witness import Answer, Witness
@@ -51,6 +52,7 @@ class Bench:
         self._facts: dict[str, Facts] = {}
         self._facts_lock = threading.Lock()
         self._reach = Reach()
+        self._looks = Looks(gate, setup, run)
 
     # what the run was told
 
@@ -194,6 +196,20 @@ class Bench:
             for m in RunReader(self.run.path).measurements()
             if m.name == name and all(m.labels.get(k) == v for k, v in wanted.items())
         )
+
+    # comparing arms
+
+    def plan_looks(self, kind: str) -> None:
+        """Journal after which rounds arms are compared (`kind`: first word of the measures)."""
+        self._looks.plan(kind)
+
+    def look(self, kind: str, *, after: int, host: Host) -> bool:
+        """Tell whether every comparison on `host` is decided, if a look is planned `after` it."""
+        return self._looks.look(kind, after=after, host=host.name)
+
+    def decided_after(self, kind: str, host: Host) -> int | None:
+        """Return the round whose look decided all on `host`; None where none did."""
+        return self._looks.decided_after(kind, host.name)
 
     # asking many hosts at once
 
