@@ -84,6 +84,7 @@ async def endless(process: Process) -> None:
 
 async def floods(process: Process) -> None:
     """Write without end and without regard for the window that the client opened."""
+    process.stderr.write(b"kvgate-leash pid 4242\n")
     channel = process.channel
     while not process.is_closing():
         channel._send_window = 1 << 30  # type: ignore[attr-defined]

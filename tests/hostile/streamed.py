@@ -1,7 +1,8 @@
-"""Asks one host one question whose answer has no place in memory, and says what that took.
+"""Asks hosts a question whose answer has no place in memory, and says what that took.
 
-Run as a program: `streamed.py INVENTORY FOLDER TIMEOUT`; prints {"bytes", "seconds", "peak_bytes"}
-of the first host of INVENTORY. A process of its own, so that its peak is of nothing else.
+Run as a program: `streamed.py INVENTORY FOLDER TIMEOUT` asks all hosts of INVENTORY at once;
+prints {"bytes", "status", "seconds", "peak_bytes", "kept_bytes"}, with the bytes of all hosts and
+the status of the first. A process of its own, so that its peak is of nothing else.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import json
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from kvgate.spec.inventory import Host
 from kvgate.spec.load import load_inventory
 from kvgate.store.run import RunWriter
 from kvgate.transport.connect import Connections
@@ -26,23 +29,30 @@ def peak_bytes() -> int:
 
 
 def main() -> None:
-    """Ask, keep the answer as evidence, and tell."""
+    """Ask, keep the answers as evidence, and tell."""
     inventory = load_inventory(Path(sys.argv[1])).value
-    host = next(iter(inventory.hosts.values()))
+    hosts = tuple(inventory.hosts.values())
     begun = time.monotonic()
     with (
         RunWriter.create(Path(sys.argv[2]), {"gates": []}, {}) as run,
         Connections(inventory) as connections,
+        ThreadPoolExecutor(len(hosts)) as pool,
     ):
-        told = Witness(host, connections.to(host), run.evidence).ask(
-            ["cat", "/dev/zero"], timeout_s=float(sys.argv[3])
-        )
-    result = told.result
+
+        def ask(host: Host) -> tuple[int, int | None]:
+            told = Witness(host, connections.to(host), run.evidence).ask(
+                ["cat", "/dev/zero"], timeout_s=float(sys.argv[3])
+            )
+            return len(told.result.stdout) + told.result.stdout_dropped, told.result.exit_status
+
+        told = list(pool.map(ask, hosts))
+    packs = (Path(sys.argv[2]) / "evidence").iterdir()
     sys.stdout.write(
         json.dumps(
             {
-                "bytes": len(result.stdout) + result.stdout_dropped,
-                "status": result.exit_status,
+                "bytes": sum(size for size, _ in told),
+                "status": told[0][1],
+                "kept_bytes": sum(path.stat().st_size for path in packs),
                 "seconds": time.monotonic() - begun,
                 "peak_bytes": peak_bytes(),
             }

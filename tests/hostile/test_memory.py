@@ -7,12 +7,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kvgate import untrusted
 from kvgate.errors import HostUnreachableError
+from kvgate.transport.kept import FREE_BYTES
 from kvgate.transport.ssh import SshTransport
 
 if TYPE_CHECKING:
@@ -25,18 +26,34 @@ MOST_BYTES = 150 * 10**6
 def test_a_host_that_streams_200_mb_takes_less_than_150_mb(
     hostile: Hostile, tmp_path: Path
 ) -> None:
-    site = tmp_path / "site.yaml"
-    site.write_text(json.dumps({"inventory": "site", "hosts": {"big": hostile.entry("fifth")}}))
-    program = Path(__file__).with_name("streamed.py")
-    done = subprocess.run(
-        [sys.executable, str(program), str(site), str(tmp_path / "run"), "100"],
-        capture_output=True,
-        timeout=150,
-        check=True,
-    )
-    told = json.loads(done.stdout)
+    told = streamed({"big": hostile.entry("fifth")}, tmp_path, timeout_s=100)
     assert (told["bytes"], told["status"]) == (2 * 10**8, 0)
     assert told["peak_bytes"] < MOST_BYTES
+
+
+def test_many_hosts_that_stream_at_once_share_one_bound(hostile: Hostile, tmp_path: Path) -> None:
+    """20 of them, each of which could have 16 MiB kept alone: 336 MB, and twice that to search."""
+    many = {f"n{number}": hostile.entry("endless", connect_timeout="60 s") for number in range(20)}
+    told = streamed(many, tmp_path, timeout_s=12)
+    assert told["status"] is None
+    assert told["bytes"] > 20 * FREE_BYTES, "they were slower than what is kept"
+    assert told["kept_bytes"] < 21 * FREE_BYTES
+    assert told["peak_bytes"] < 2 * MOST_BYTES
+
+
+def streamed(hosts: dict[str, Any], folder: Path, *, timeout_s: int) -> dict[str, Any]:
+    """Return what `streamed.py` tells of all `hosts` at once."""
+    site = folder / "site.yaml"
+    site.write_text(json.dumps({"inventory": "site", "hosts": hosts}))
+    program = Path(__file__).with_name("streamed.py")
+    done = subprocess.run(
+        [sys.executable, str(program), str(site), str(folder / "run"), str(timeout_s)],
+        capture_output=True,
+        timeout=timeout_s + 100,
+        check=True,
+    )
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
 
 
 @pytest.mark.parametrize("behaviour", ["endless_banner", "huge_packet"])
