@@ -40,6 +40,7 @@ def _table() -> dict[str, tuple[str, Fraction]]:
         "GT/s": ("GT/s", Fraction(1)),
         "Hz": ("Hz", Fraction(1)),
         "degC": ("degC", Fraction(1)),
+        "dBm": ("dBm", Fraction(1)),
         "W": ("W", Fraction(1)),
     }
     for prefix, factor in _DECIMAL.items():

@@ -54,9 +54,32 @@ class KernelLog:
     firmware: tuple[FirmwareRecord, ...]
 
 
-def kernel_log(answer: bytes, marker: str | None = None) -> KernelLog:
-    """Parse the kernel log, of any time format; after the last line with `marker` if given.
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A place in a log, by what stood last there: reading on from it leaves no trace on the host.
 
+    ``times``: how many messages before it, itself included, have the same stamp and text.
+    """
+
+    stamp: str
+    text: str
+    times: int
+
+
+def end_of(answer: bytes) -> Mark:
+    """Return the mark of the last message of the log; raises ParseError where it has no stamp."""
+    log = messages(answer, says=lambda line: any(_matches([line])))
+    last = log.messages[-1] if log.messages else None
+    if last is None or last.stamp is None:
+        refuse(TOOL, "its last message has no time stamp to be known by")
+    times = sum((each.stamp, each.text) == (last.stamp, last.text) for each in log.messages)
+    return Mark(stamp=last.stamp, text=last.text, times=times)
+
+
+def kernel_log(answer: bytes, marker: str | Mark | None = None) -> KernelLog:
+    """Parse the kernel log, of any time format; after `marker` if given.
+
+    A text marks the last line that holds it, a Mark (of the same format of time) its own place.
     Raises ParseError for what is no kernel log, and where the marker is not in it: then lines
     since were lost (the kernel's buffer is a ring), and silence would prove nothing.
     """
@@ -75,12 +98,18 @@ def kernel_log(answer: bytes, marker: str | None = None) -> KernelLog:
     )
 
 
-def _since(log: Log, marker: str) -> list[Message]:
-    last = max((i for i, each in enumerate(log.messages) if marker in each.text), default=None)
+def _since(log: Log, marker: str | Mark) -> list[Message]:
+    if isinstance(marker, Mark):
+        key = (marker.stamp, marker.text)
+        found = [i for i, each in enumerate(log.messages) if (each.stamp, each.text) == key]
+        last = found[marker.times - 1] if len(found) >= marker.times else None
+    else:
+        last = max((i for i, each in enumerate(log.messages) if marker in each.text), default=None)
     if last is None:
+        told = marker.text if isinstance(marker, Mark) else marker
         refuse(
             TOOL,
-            f"the marker {shown(marker)} is not in it: lines were lost",
+            f"the marker {shown(told)} is not in it: lines were lost",
             hint="a larger log_buf_len= keeps more; ask journalctl -k instead",
         )
     return log.messages[last + 1 :]

@@ -1,4 +1,4 @@
-"""`ethtool -g`, `-a` and `-i`: a port's rings, its pause frames, its driver and firmware."""
+"""`ethtool -g` and `-a`: a port's rings, and its global pause frames."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 from typing import TypeVar
 
 from kvgate.parse.ending import reads
-from kvgate.parse.text import available, lines, refuse, shown, whole
+from kvgate.parse.text import available, lines, refuse, whole
 
-RINGS, PAUSE, DRIVER = "ethtool -g", "ethtool -a", "ethtool -i"
+RINGS, PAUSE = "ethtool -g", "ethtool -a"
 _FIELD = re.compile(r"([A-Za-z][\w ./-]{0,40}?):\s*(.*)")
 _SWITCH = {"on": True, "off": False}
 _Key = TypeVar("_Key")
@@ -35,16 +35,6 @@ class Pause:
     autonegotiate: bool | None
     rx: bool
     tx: bool
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Driver:
-    """What drives a port; None where the driver says nothing."""
-
-    driver: str
-    version: str | None
-    firmware: str | None
-    bus: str | None  # the PCI address
 
 
 def rings(answer: bytes) -> Rings:
@@ -97,26 +87,6 @@ def pause(answer: bytes) -> Pause:
     )
 
 
-def driver(answer: bytes) -> Driver:
-    """Parse ``ethtool -i DEV``."""
-    told: dict[str, str] = {}
-    for line in (each.strip() for each in lines(answer, DRIVER)):
-        match = _FIELD.fullmatch(line)
-        if match:
-            _add(told, match[1], match[2], DRIVER)
-        elif line:
-            refuse(DRIVER, f"{shown(line)} is no 'field: value'")
-    name = available(told.get("driver"))
-    if name is None:
-        refuse(DRIVER, "it names no driver")
-    return Driver(
-        driver=name,
-        version=available(told.get("version")),
-        firmware=available(told.get("firmware-version")),
-        bus=available(told.get("bus-info")),
-    )
-
-
 def _once(before: str | None, now: str, tool: str) -> str:
     if before is not None and before != now:
         refuse(tool, f"it tells of {before} and of {now}")
@@ -131,5 +101,4 @@ def _add(told: dict[_Key, str], key: _Key, value: str, tool: str) -> None:
 TOOLS = {
     "ethtool_g": reads(RINGS, rings),
     "ethtool_a": reads(PAUSE, pause),
-    "ethtool_i": reads(DRIVER, driver),
 }

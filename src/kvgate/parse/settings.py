@@ -129,6 +129,14 @@ def on_off(answer: bytes, what: str) -> bool:
     return whole(decoded(answer, what).strip(), what, "the switch") > 0
 
 
+def yes_no(answer: bytes, what: str) -> bool:
+    """Return a module's parameter that is a switch: Y or N (also 1 or 0)."""
+    told = decoded(answer, what).strip()
+    if told not in ("Y", "N", "1", "0"):
+        refuse(what, f"{shown(told)} is neither Y nor N")
+    return told in ("Y", "1")
+
+
 def dmi(answer: bytes) -> dict[str, str]:
     """Return the attributes below /sys/class/dmi/id that have a text."""
     what = "DMI"
@@ -145,7 +153,12 @@ def _switch(answer: bytes) -> bool:
     return on_off(answer, "the switch")
 
 
+def _parameter(answer: bytes) -> bool:
+    return yes_no(answer, "the parameter")
+
+
 TOOLS = {
+    "module_parameter": reads("a module's parameter", _parameter),
     "proc_cmdline": reads("/proc/cmdline", kernel_parameters),
     "proc_uptime": reads("/proc/uptime", uptime_s),
     "huge_pages": reads("meminfo", huge_pages),

@@ -180,7 +180,7 @@ def file_system(answer: bytes) -> tuple[str, str]:
 TOOLS = {
     "os_release": reads("os_release", distribution),
     "uname": reads("uname", uname),
-    "proc_meminfo": reads("meminfo", mem_total_kib),
+    "meminfo": reads("meminfo", mem_total_kib),
     "numa_online": reads("NUMA nodes online", node_count),
     "date": reads("date", epoch_s),
     "machine_id": reads("machine-id", machine_id),

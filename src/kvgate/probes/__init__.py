@@ -3,17 +3,25 @@
 from kvgate.probes import (
     clock,
     drives,
+    gpu_each,
+    gpu_nvidia,
     gpu_tools,
     gpus,
     identity,
     kernel_log,
+    kernel_since,
     links,
     memory,
     network,
+    numa,
     nvme,
+    nvme_tools,
+    p2p,
     pci,
     pcie_path,
     platform,
+    port_qos,
+    port_tools,
     rdma,
     system,
     tools,
@@ -22,17 +30,25 @@ from kvgate.probes import (
 __all__ = [
     "clock",
     "drives",
+    "gpu_each",
+    "gpu_nvidia",
     "gpu_tools",
     "gpus",
     "identity",
     "kernel_log",
+    "kernel_since",
     "links",
     "memory",
     "network",
+    "numa",
     "nvme",
+    "nvme_tools",
+    "p2p",
     "pci",
     "pcie_path",
     "platform",
+    "port_qos",
+    "port_tools",
     "rdma",
     "system",
     "tools",
@@ -44,15 +60,21 @@ ALL = (
     + clock.PROBES
     + platform.PROBES
     + memory.PROBES
+    + numa.PROBES
     + drives.PROBES
     + nvme.PROBES
+    + nvme_tools.PROBES
     + network.PROBES
     + links.PROBES
+    + port_tools.PROBES
+    + port_qos.PROBES
     + rdma.PROBES
     + pci.PROBES
     + pcie_path.PROBES
+    + p2p.PROBES
     + gpus.PROBES
     + gpu_tools.PROBES
+    + gpu_each.PROBES
     + kernel_log.PROBES
     + identity.PROBES
 )

@@ -39,6 +39,9 @@ SMART_MEASURES = (
     "nvme.unsafe_shutdowns",
     "nvme.error_log_entries",
     "nvme.temperature",
+    "nvme.hot_time",
+    "nvme.critical_time",
+    "nvme.throttled",
 )
 
 
@@ -195,7 +198,20 @@ def _values(log: smart.SmartLog) -> dict[str, Quantity | None]:
         "nvme.temperature": (
             None if log.temperature_c is None else Quantity.of(log.temperature_c, "degC")
         ),
+        "nvme.hot_time": _minutes(log.warning_temp_min),
+        "nvme.critical_time": _minutes(log.critical_temp_min),
+        "nvme.throttled": _throttled(log),
     }
+
+
+def _minutes(number: int | None) -> Quantity | None:
+    return None if number is None else Quantity.of(number, "min")
+
+
+def _throttled(log: smart.SmartLog) -> Quantity | None:
+    """Return how often the drive slowed itself down for heat, lightly or heavily."""
+    both = (log.thermal_transitions_1, log.thermal_transitions_2)
+    return None if None in both else Quantity.of(sum(each or 0 for each in both), "")
 
 
 def _count(number: int | None) -> Quantity | None:

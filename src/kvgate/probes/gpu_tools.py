@@ -6,6 +6,7 @@ parsers' matter; which version told is a reading of its own.
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Callable, Iterable
 
 from kvgate.errors import ParseError
@@ -25,7 +26,7 @@ from kvgate.probes.base import (
     refusal,
     untold,
 )
-from kvgate.probes.gpus import NONE_DECLARED, same, total
+from kvgate.probes.gpus import not_amd, same, size_of, total
 from kvgate.spec.inventory import Host
 from kvgate.witness import Answer, Testimony, Witness
 
@@ -34,6 +35,9 @@ SLOW_S = 30.0
 
 PACKAGE = "amd-smi-lib"
 OLD = ("rocm-smi", "--showproductname", "--json")
+_UP = "ENABLED"
+"""How amd-smi topology says that a link is up."""
+
 _amd_smi = once(amd_smi.amd_smi)
 
 
@@ -50,8 +54,8 @@ def _probe(
     """Return the probe that reads `measures` from amd-smi's answer to `argv`."""
 
     def ask(witness: Witness) -> Answer:
-        if witness.host.declared.gpus is None:
-            return Answer(tuple(untold(measures, NONE_DECLARED)), ())
+        if why := not_amd(witness.host):
+            return Answer(tuple(untold(measures, why)), ())
         asked = _ask(witness, argv)
         if not asked.result.ok:
             return answer(untold(measures, refusal(asked, PACKAGE)), asked)
@@ -64,7 +68,7 @@ def _probe(
 
 def _commands(*argvs: tuple[str, ...]) -> Callable[[Host], tuple[Command, ...]]:
     def of(host: Host) -> tuple[Command, ...]:
-        if host.declared.gpus is None:
+        if not_amd(host):
             return ()
         return tuple(Command(argv=as_root(host, *argv), timeout_s=SLOW_S) for argv in argvs)
 
@@ -87,6 +91,7 @@ def _static(found: AmdSmi) -> Iterable[Reading]:
         "gpu.power_cap_by_tool",
         ((where, None if watt is None else Quantity.of(watt, "W")) for where, watt in caps),
     )
+    yield same("gpu.hbm_size_by_tool", ((at, size_of(gpu.vram_total_bytes)) for at, gpu in each))
 
 
 def _errors(found: AmdSmi) -> Iterable[Reading]:
@@ -109,13 +114,25 @@ def _pages(found: AmdSmi) -> Iterable[Reading]:
 def _links(found: AmdSmi) -> Iterable[Reading]:
     pairs = {frozenset((link.gpu, link.peer)) for link in found.links if link.type == "XGMI"}
     known = Quantity.of(sum(len(pair) == 2 for pair in pairs), "") if found.links else None
-    yield reading("gpu.xgmi_pairs", known, "amd-smi lists no links between GPUs")
+    none = "amd-smi lists no links between GPUs"
+    yield reading("gpu.xgmi_pairs", known, none)
+    states = [link.status for link in found.links if link.type == "XGMI"]
+    down = None if None in states or not states else sum(each != _UP for each in states)
+    count = None if down is None else Quantity.of(down, "")
+    yield reading("gpu.xgmi_links_down", count, "amd-smi tells no state of its XGMI links")
+
+
+def _rates(found: AmdSmi) -> Iterable[Reading]:
+    rates = [link.bit_rate_gbps for link in found.links if link.gpu != link.peer]
+    known = [rate for rate in rates if rate is not None]
+    slowest = Quantity(decimal.Decimal(min(known)), "Gbit/s") if known else None
+    yield reading("gpu.xgmi_bit_rate", slowest, "amd-smi tells no rate of its XGMI links")
 
 
 def ask_model(witness: Witness) -> Answer:
     """Return gpu.model, the name that amd-smi, else rocm-smi has (a container may hide it)."""
-    if witness.host.declared.gpus is None:
-        return Answer(tuple(untold(("gpu.model",), NONE_DECLARED)), ())
+    if why := not_amd(witness.host):
+        return Answer(tuple(untold(("gpu.model",), why)), ())
     asked = [_ask(witness, STATIC)]
     if asked[0].result.exit_status == NOT_FOUND:
         asked.append(_ask(witness, OLD))
@@ -146,7 +163,12 @@ VERSIONS: tuple[Probe, ...] = (
     ),
 )
 GPUS: tuple[Probe, ...] = (
-    _probe("amd-smi static", ("gpu.vbios_by_tool", "gpu.power_cap_by_tool"), STATIC, _static),
+    _probe(
+        "amd-smi static",
+        ("gpu.vbios_by_tool", "gpu.power_cap_by_tool", "gpu.hbm_size_by_tool"),
+        STATIC,
+        _static,
+    ),
     Probe(
         name="gpu model",
         measures=("gpu.model",),
@@ -166,6 +188,12 @@ GPUS: tuple[Probe, ...] = (
         ("amd-smi", "bad-pages", "--json"),
         _pages,
     ),
-    _probe("amd-smi topology", ("gpu.xgmi_pairs",), ("amd-smi", "topology", "--json"), _links),
+    _probe(
+        "amd-smi topology",
+        ("gpu.xgmi_pairs", "gpu.xgmi_links_down"),
+        ("amd-smi", "topology", "--json"),
+        _links,
+    ),
+    _probe("amd-smi xgmi", ("gpu.xgmi_bit_rate",), ("amd-smi", "xgmi", "--json"), _rates),
 )
 PROBES = VERSIONS + GPUS

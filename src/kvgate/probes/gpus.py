@@ -1,4 +1,6 @@
-"""GPUs by the amdgpu driver's sysfs: all alike, whole, without errors, near their NICs.
+"""GPUs by their driver: all alike, whole, without errors, near their NICs.
+
+AMD's by sysfs (amdgpu), NVIDIA's by nvidia-smi.
 
 Values are of the host: of GPUs that should be alike the one they share, else the worst. What the
 driver doesn't tell is asked of amd-smi (`gpu_tools`).
@@ -12,6 +14,7 @@ from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading, Value
 from kvgate.parse import gpu_sysfs, pci
 from kvgate.parse.gpu_sysfs import Card
+from kvgate.probes import gpu_nvidia
 from kvgate.probes import pci as pci_probes
 from kvgate.probes.base import (
     PLAIN,
@@ -19,6 +22,7 @@ from kvgate.probes.base import (
     Command,
     Probe,
     answer,
+    asks,
     class_argv,
     once,
     reading,
@@ -26,7 +30,7 @@ from kvgate.probes.base import (
     untold,
 )
 from kvgate.spec.inventory import Host
-from kvgate.witness import Answer, Witness
+from kvgate.witness import Answer, Testimony, Witness
 
 MAKERS = ("1002", "10de")
 """AMD and NVIDIA: whose display controllers and accelerators serve models."""
@@ -45,6 +49,7 @@ _LIST = class_argv(
             "current_memory_partition",
             "numa_node",
             "resource",
+            "gpu_busy_percent",
             "hwmon/hwmon*/power1_cap",
             "hwmon/hwmon*/temp*_input",
             "ras/*_err_count",
@@ -69,27 +74,44 @@ MEASURES = (
     "gpu.bad_pages",
     "gpu.power_cap",
     "gpu.temperature",
+    "gpu.busy",
     "gpu.bar_size",
+    "gpu.large_bar",
 )
 NONE_DECLARED = "no GPU is declared for this host"
+NOT_AMD = "the declared GPUs are not AMD's"
+KFD = class_argv("/sys/class/kfd/kfd/topology/nodes", "*/gpu_id")
 _cards = once(gpu_sysfs.cards)
 
 
-def ask_cards(witness: Witness) -> Answer:
-    """Return what amdgpu tells of the GPUs it drives: `MEASURES` of the host."""
-    if witness.host.declared.gpus is None:
-        return Answer(tuple(untold(MEASURES, NONE_DECLARED)), ())
+def not_amd(host: Host) -> str:
+    """Return why AMD's tools have nothing to tell of `host`; empty where they have."""
+    if host.declared.gpus is None:
+        return NONE_DECLARED
+    return "" if host.declared.gpus.maker != gpu_nvidia.MAKER else NOT_AMD
+
+
+def driven(witness: Witness) -> tuple[tuple[Card, ...], str, tuple[Testimony, ...]]:
+    """Return the GPUs that their driver drives, why there are none, and what was asked."""
+    if witness.host.declared.gpus and witness.host.declared.gpus.maker == gpu_nvidia.MAKER:
+        return gpu_nvidia.cards(witness)
     asked = witness.ask(CARDS, timeout_s=SHORT_S, env=PLAIN)
     found = _cards(asked.result.stdout) if asked.result.exit_status == 0 else ()
-    if not found:
-        why = "the amdgpu driver drives no GPU here: not loaded, or bound to another driver"
-        return answer(untold(MEASURES, why), asked)
-    return answer(_told(found), asked)
+    why = "the amdgpu driver drives no GPU here: not loaded, or bound to another driver"
+    return found, "" if found else why, (asked,)
+
+
+def ask_cards(witness: Witness) -> Answer:
+    """Return what the driver tells of the GPUs it drives: `MEASURES` of the host."""
+    if witness.host.declared.gpus is None:
+        return Answer(tuple(untold(MEASURES, NONE_DECLARED)), ())
+    found, why, asked = driven(witness)
+    return answer(_told(found) if found else untold(MEASURES, why), *asked)
 
 
 def _told(found: Sequence[Card]) -> Iterable[Reading]:
     yield reading("gpu.driven", Quantity.of(len(found), ""))
-    yield same("gpu.hbm_size", ((c.address, _gib(c.vram_bytes)) for c in found))
+    yield same("gpu.hbm_size", ((c.address, size_of(c.vram_bytes)) for c in found))
     yield same("gpu.vbios", ((c.address, c.vbios) for c in found))
     yield same("gpu.compute_partition", ((c.address, c.compute_partition) for c in found))
     yield same("gpu.memory_partition", ((c.address, c.memory_partition) for c in found))
@@ -102,11 +124,24 @@ def _told(found: Sequence[Card]) -> Iterable[Reading]:
     yield same("gpu.power_cap", ((a, None if w is None else shifted(w, 6, "W")) for a, w in caps))
     heat = [(c.address, c.temperature_mc) for c in found]
     yield worst("gpu.temperature", heat, max, lambda mc: shifted(mc, 3, "degC"))
+    busy = [(c.address, c.busy_pct) for c in found]
+    yield worst("gpu.busy", busy, max, lambda percent: Quantity.of(percent, "%"))
     bars = [(c.address, c.bar_bytes) for c in found]
-    yield worst("gpu.bar_size", bars, min, lambda size: _gib(size) or Quantity.of(size, "B"))
+    yield worst("gpu.bar_size", bars, min, lambda size: size_of(size) or Quantity.of(size, "B"))
+    large = [large_bar(c) for c in found]
+    why = "not every GPU tells its memory and its BARs"
+    yield reading("gpu.large_bar", None if None in large else all(large), why)
 
 
-def _gib(size: int | None) -> Quantity | None:
+def large_bar(card: Card) -> bool | None:
+    """Tell whether all memory of `card` can be reached over PCIe: a BAR is at least as large."""
+    if card.bar_bytes is None or card.vram_bytes is None:
+        return None
+    return card.bar_bytes >= card.vram_bytes
+
+
+def size_of(size: int | None) -> Quantity | None:
+    """Return a size in GiB or MiB where it is a whole number of them, else in bytes."""
     if size is None:
         return None
     gib, rest = divmod(size, 2**30)
@@ -154,20 +189,19 @@ def worst(
 
 
 def ask_others(witness: Witness) -> Answer:
-    """Return gpu.others: GPUs of AMD or NVIDIA whose id is not the declared one, and which.
+    """Return gpu.seen, the GPUs of AMD or NVIDIA; gpu.others, those that were not declared; which.
 
-    Virtual functions (74b6, 74bc) and wrong cards on bare metal are found by this.
+    Virtual functions (74b6, 74bc), wrong cards on bare metal, and GPUs in a host that should have
+    none are found by this. Nothing but sysfs is asked: a host without GPU has 0.
     """
     wanted = witness.host.declared.gpus
-    if wanted is None:
-        return Answer(tuple(untold(("gpu.others", "gpu.other_ids"), NONE_DECLARED)), ())
     functions, asked = pci_probes.look(witness)
-    others = [
-        f for f in functions if f.kind in pci.DISPLAY and f.id[:4] in MAKERS and f.id != wanted.id
-    ]
+    seen = [f for f in functions if f.kind in pci.DISPLAY and f.id[:4] in MAKERS]
+    others = [f for f in seen if wanted is None or f.id != wanted.id]
     ids = ", ".join(sorted({f.id for f in others})) or "none"
     return answer(
         [
+            reading("gpu.seen", Quantity.of(len(seen), "")),
             reading("gpu.others", Quantity.of(len(others), "")),
             reading("gpu.other_ids", ids),
         ],
@@ -176,12 +210,14 @@ def ask_others(witness: Witness) -> Answer:
 
 
 def ask_driver(witness: Witness) -> Answer:
-    """Return gpu.driver, the version of the amdgpu module (in-kernel ones have none)."""
-    if witness.host.declared.gpus is None:
+    """Return gpu.driver, the version of the driver's module (in-kernel ones have none)."""
+    gpus = witness.host.declared.gpus
+    if gpus is None:
         return Answer(tuple(untold(("gpu.driver",), NONE_DECLARED)), ())
-    asked = witness.ask(DRIVER, timeout_s=SHORT_S)
+    amd = gpus.maker != gpu_nvidia.MAKER
+    asked = witness.ask(DRIVER if amd else gpu_nvidia.DRIVER, timeout_s=SHORT_S)
     told = asked.result.stdout.decode("utf-8", "replace").strip()
-    why = "the amdgpu module is not loaded, or is the kernel's own, which has no version"
+    why = "the driver's module is not loaded, or is the kernel's own, which has no version"
     version = told if asked.result.ok and told and "\n" not in told else None
     return answer([reading("gpu.driver", version, why)], asked)
 
@@ -191,9 +227,8 @@ def ask_affinity(witness: Witness) -> Answer:
     name = "gpu.far_from_nics"
     if witness.host.declared.gpus is None:
         return Answer(tuple(untold((name,), NONE_DECLARED)), ())
-    asked = witness.ask(CARDS, timeout_s=SHORT_S, env=PLAIN)
+    found, _, asked = driven(witness)
     ports = witness.ask(NODES, timeout_s=SHORT_S, env=PLAIN)
-    found = _cards(asked.result.stdout) if asked.result.exit_status == 0 else ()
     nodes = gpu_sysfs.nodes(ports.result.stdout) if ports.result.exit_status == 0 else {}
     near = {nodes.get(nic.name) for nic in witness.host.declared.nics}
     silent = [card.address for card in found if card.numa_node is None]
@@ -203,29 +238,69 @@ def ask_affinity(witness: Witness) -> Answer:
         why = "a declared NIC tells no NUMA node"
     known = found and near and not silent and None not in near
     count = Quantity.of(len(far), "") if known else None
-    return answer([reading(name, count, why if near else "no NIC is declared")], asked, ports)
+    return answer([reading(name, count, why if near else "no NIC is declared")], *asked, ports)
 
 
-def _if_declared(*argvs: tuple[str, ...]) -> Callable[[Host], tuple[Command, ...]]:
-    fixed = tuple(Command(argv=argv) for argv in argvs)
-    return lambda host: fixed if host.declared.gpus else ()
+def ask_logical(witness: Witness) -> Answer:
+    """Return gpu.logical, the GPUs that programs see: in CPX or TPX each partition is one."""
+    name = "gpu.logical"
+    if why := not_amd(witness.host):
+        return Answer(tuple(untold((name,), why)), ())
+    asked = witness.ask(KFD, timeout_s=SHORT_S, env=PLAIN)
+    if asked.result.exit_status != 0:
+        return answer(untold((name,), "there is no KFD: the amdgpu driver is not loaded"), asked)
+    return answer([reading(name, Quantity.of(gpu_sysfs.logical(asked.stdout), ""))], asked)
+
+
+def cards_and(*argvs: tuple[str, ...]) -> Callable[[Host], tuple[Command, ...]]:
+    """Return the `Probe.commands` that ask for the declared GPUs, and `argvs` besides."""
+    more = tuple(Command(argv=argv) for argv in argvs)
+
+    def of(host: Host) -> tuple[Command, ...]:
+        if host.declared.gpus is None:
+            return ()
+        nvidia = host.declared.gpus.maker == gpu_nvidia.MAKER
+        return (*(gpu_nvidia.COMMANDS if nvidia else (Command(argv=CARDS),)), *more)
+
+    return of
+
+
+def _driver_commands(host: Host) -> tuple[Command, ...]:
+    if host.declared.gpus is None:
+        return ()
+    nvidia = host.declared.gpus.maker == gpu_nvidia.MAKER
+    return (Command(argv=gpu_nvidia.DRIVER if nvidia else DRIVER),)
+
+
+def _logical_commands(host: Host) -> tuple[Command, ...]:
+    return () if not_amd(host) else (Command(argv=KFD),)
 
 
 PROBES: tuple[Probe, ...] = (
-    Probe(name="gpu cards", measures=MEASURES, ask=ask_cards, commands=_if_declared(CARDS)),
     Probe(
-        name="gpu others",
-        measures=("gpu.others", "gpu.other_ids"),
-        ask=ask_others,
-        commands=_if_declared(pci_probes.SYSFS),
+        name="gpu cards",
+        measures=MEASURES,
+        ask=ask_cards,
+        commands=cards_and(),
+        tools=("nvidia-smi",),
     ),
     Probe(
-        name="gpu driver", measures=("gpu.driver",), ask=ask_driver, commands=_if_declared(DRIVER)
+        name="gpu others",
+        measures=("gpu.seen", "gpu.others", "gpu.other_ids"),
+        ask=ask_others,
+        commands=asks(pci_probes.SYSFS),
+    ),
+    Probe(name="gpu driver", measures=("gpu.driver",), ask=ask_driver, commands=_driver_commands),
+    Probe(
+        name="gpu logical",
+        measures=("gpu.logical",),
+        ask=ask_logical,
+        commands=_logical_commands,
     ),
     Probe(
         name="gpu affinity",
         measures=("gpu.far_from_nics",),
         ask=ask_affinity,
-        commands=_if_declared(CARDS, NODES),
+        commands=cards_and(NODES),
     ),
 )

@@ -11,6 +11,7 @@ from kvgate.parse import nvme_errors, nvme_selftest, sysfs
 from kvgate.parse.block import BlockDevice
 from kvgate.probes import drives
 from kvgate.probes.base import (
+    NOT_FOUND,
     PLAIN,
     SHORT_S,
     Command,
@@ -25,14 +26,17 @@ from kvgate.probes.base import (
 from kvgate.spec.inventory import Host
 from kvgate.witness import Answer, Testimony, Witness
 
-IDENTITY = ("nvme.firmware", "nvme.lba_size")
+IDENTITY = ("nvme.firmware", "nvme.lba_size", "nvme.namespaces")
 SYSFS = class_argv("/sys/block", "nvme*/device/firmware_rev", "nvme*/queue/logical_block_size")
+SMARTMONTOOLS = "smartmontools"
+"""smartctl ends with bits that tell of the drive: its answer is one nevertheless."""
+
 ERRORS = ("nvme.errors_logged",)
 TESTS = ("nvme.self_test_running", "nvme.self_test_last", "nvme.self_test_failures")
 
 
 def ask_identity(witness: Witness) -> Answer:
-    """Return the firmware and the size of a logical block of every declared NVMe drive."""
+    """Return firmware, size of a logical block and namespaces of every declared NVMe drive."""
     if not witness.host.items("nvme"):
         return Answer((), ())
     devices, asked = drives.look(witness)
@@ -50,8 +54,17 @@ def ask_identity(witness: Witness) -> Answer:
         readings += [
             reading(IDENTITY[0], firmware or None, f"{name} tells no firmware", item=item),
             reading(IDENTITY[1], block, f"{name} tells no logical block size", item=item),
+            _namespaces(item, name, devices),
         ]
     return answer(readings, asked, told)
+
+
+def _namespaces(item: str, name: str, devices: tuple[BlockDevice, ...]) -> Reading:
+    """Return how many namespaces of the drive's serial number are there."""
+    serial = next(each.serial for each in devices if each.name == name)
+    known = sum(each.nvme and each.serial == serial for each in devices) if serial else None
+    count = None if known is None else Quantity.of(known, "")
+    return reading(IDENTITY[2], count, f"{name} tells no serial number", item=item)
 
 
 def _names(witness: Witness, devices: tuple[BlockDevice, ...]) -> Iterable[tuple[str, str | None]]:
@@ -62,12 +75,13 @@ def _names(witness: Witness, devices: tuple[BlockDevice, ...]) -> Iterable[tuple
             yield disk.id, names[0] if names else None
 
 
-def _log(
+def each_drive(
     measures: tuple[str, ...],
     argv: Callable[[Host, str], tuple[str, ...]],
     read: Callable[[bytes, str], Iterable[Reading]],
+    package: str = "nvme-cli",
 ) -> Callable[[Witness], Answer]:
-    """Return an ask that reads one log of every declared NVMe drive."""
+    """Return an ask that reads `measures` of every declared NVMe drive from its own answer."""
 
     def ask(witness: Witness) -> Answer:
         if not witness.host.items("nvme"):
@@ -81,7 +95,7 @@ def _log(
                 continue
             told = witness.ask(argv(witness.host, name), timeout_s=SHORT_S, env=PLAIN)
             testimonies.append(told)
-            readings += _read(told, measures, item, read)
+            readings += _read(told, measures, item, read, package)
         return answer(readings, *testimonies)
 
     return ask
@@ -92,9 +106,11 @@ def _read(
     measures: tuple[str, ...],
     item: str,
     read: Callable[[bytes, str], Iterable[Reading]],
+    package: str,
 ) -> list[Reading]:
-    if not told.result.ok:
-        return untold(measures, refusal(told, "nvme-cli"), [item])
+    ended = told.result.exit_status not in (None, NOT_FOUND) and bool(told.result.stdout.strip())
+    if not told.result.ok and not (ended and package == SMARTMONTOOLS):
+        return untold(measures, refusal(told, package), [item])
     try:
         return list(read(told.stdout, item))
     except ParseError as err:
@@ -123,9 +139,11 @@ def _tests(told: bytes, item: str) -> Iterable[Reading]:
     yield reading(TESTS[2], Quantity.of(failed, ""), item=item)
 
 
-def _commands(
+def each_namespace(
     argv: Callable[[Host, str], tuple[str, ...]],
 ) -> Callable[[Host], tuple[Command, ...]]:
+    """Return the `Probe.commands` that ask `argv` of every NVMe namespace that is there."""
+
     def of(host: Host) -> tuple[Command, ...]:
         if not host.items("nvme"):
             return ()
@@ -152,16 +170,16 @@ PROBES: tuple[Probe, ...] = (
     Probe(
         name="nvme error log",
         measures=ERRORS,
-        ask=_log(ERRORS, _error_argv, _errors),
-        commands=_commands(_error_argv),
+        ask=each_drive(ERRORS, _error_argv, _errors),
+        commands=each_namespace(_error_argv),
         tools=("nvme",),
         items="nvme",
     ),
     Probe(
         name="nvme self-test log",
         measures=TESTS,
-        ask=_log(TESTS, _test_argv, _tests),
-        commands=_commands(_test_argv),
+        ask=each_drive(TESTS, _test_argv, _tests),
+        commands=each_namespace(_test_argv),
         tools=("nvme",),
         items="nvme",
     ),

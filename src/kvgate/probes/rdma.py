@@ -1,29 +1,24 @@
-"""RDMA on declared ports: device, firmware, RoCE v2 GIDs, first counters; PFC, ECN, DSCP."""
+"""RDMA on declared ports: device, firmware, MTU, RoCE v2 GIDs, first counters, ECN."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from kvgate.errors import ParseError
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading
-from kvgate.parse import qos, rdma_sysfs, sysfs
+from kvgate.parse import rdma_sysfs, sysfs, verbs
 from kvgate.parse.rdma_sysfs import RdmaDevice
 from kvgate.probes.base import (
-    NOT_FOUND,
     PLAIN,
     SHORT_S,
-    Command,
     Probe,
     answer,
-    as_root,
     asks,
     class_argv,
     reading,
     refusal,
     untold,
 )
-from kvgate.spec.inventory import Host
 from kvgate.witness import Answer, Testimony, Witness
 
 SYSFS = class_argv(
@@ -42,9 +37,11 @@ MEASURES = (
     "rdma.state",
     "rdma.roce_v2_gids",
     "rdma.losses",
+    "rdma.congestion",
 )
 ECN = class_argv("/sys/class/net", "*/ecn/roce_np/enable/*", "*/ecn/roce_rp/enable/*")
-QOS_MEASURES = ("nic.pfc_priorities", "nic.trust", "nic.dscp_of_lossless")
+DEVINFO = ("ibv_devinfo",)
+DEFAULTS = class_argv("/sys/kernel/config/rdma_cm", "*/ports/*/default_roce_*")
 
 
 def ask_devices(witness: Witness) -> Answer:
@@ -56,8 +53,7 @@ def ask_devices(witness: Witness) -> Answer:
     for item in witness.host.items("nic"):
         device = by_netdev.get(item)
         if device is None:
-            why = f"{item} has no RoCE v2: no RDMA device of this host has a GID on it"
-            readings += untold(MEASURES, why, [item])
+            readings += untold(MEASURES, _no_device(item), [item])
         else:
             readings += _told(item, device)
     return answer(readings, asked)
@@ -72,68 +68,99 @@ def _told(item: str, device: RdmaDevice) -> Iterable[Reading]:
     yield reading("rdma.roce_v2_gids", Quantity.of(len(port.roce_v2[item]), ""), item=item)
     why = f"{device.name} has no counter of loss that kvgate knows"
     yield reading("rdma.losses", losses, why, item=item)
+    marks = [count for name, count in port.counters.items() if name in CONGESTION]
+    congestion = Quantity.of(sum(marks), "") if marks else None
+    why = f"{device.name} has no counter of congestion that kvgate knows"
+    yield reading("rdma.congestion", congestion, why, item=item)
 
 
-def _mlnx(host: Host, item: str) -> tuple[str, ...]:
-    return as_root(host, "mlnx_qos", "-i", item)
+CONGESTION = frozenset(
+    {
+        "np_cnp_sent",
+        "np_ecn_marked_roce_packets",
+        "rp_cnp_handled",
+        "rx_ecn_marked_pkts",
+        "rx_cnp_pkts",
+        "tx_cnp_pkts",
+        "rx_rdma_ecn_pkts",
+        "rx_rdma_cnp_pkts",
+        "tx_rdma_cnp_pkts",
+    }
+)
+"""Counters of ECN and CNP (mlx5, bnxt_re, ionic): no failures, their rate is judged."""
 
 
-def _dcb(item: str) -> tuple[str, ...]:
-    return ("dcb", "-j", "pfc", "show", "dev", item)
+def _devices(witness: Witness) -> tuple[dict[str, tuple[RdmaDevice, int]], Testimony]:
+    """Return network port → RDMA device and its port's number, by RoCE v2 GIDs; what was asked."""
+    asked = witness.ask(SYSFS, timeout_s=SHORT_S, env=PLAIN)
+    found = rdma_sysfs.devices(asked.result.stdout) if asked.result.exit_status == 0 else ()
+    by_netdev = {
+        netdev: (device, port.port)
+        for device in found
+        for port in device.ports
+        for netdev in port.roce_v2
+    }
+    return by_netdev, asked
 
 
-def ask_qos(witness: Witness) -> Answer:
-    """Return which priorities are lossless (PFC), what is trusted, and the DSCPs that map there.
+def _no_device(item: str) -> str:
+    return f"{item} has no RoCE v2: no RDMA device of this host has a GID on it"
 
-    mlnx_qos is asked first; where that is missing or refuses the port, iproute2's dcb.
+
+def ask_verbs(witness: Witness) -> Answer:
+    """Return rdma.active_mtu of every declared port: the largest payload that RoCE uses there."""
+    names = ("rdma.active_mtu",)
+    items = witness.host.items("nic")
+    if not items:
+        return Answer((), ())
+    by_netdev, asked = _devices(witness)
+    told = witness.ask(DEVINFO, timeout_s=SHORT_S, env=PLAIN)
+    if not told.result.ok:
+        return answer(untold(names, refusal(told, "ibverbs-utils"), items), asked, told)
+    mtus = {
+        (device.name, port.number): port.active_mtu_bytes
+        for device in verbs.devinfo(told.stdout)
+        for port in device.ports
+    }
+    readings = []
+    for item in items:
+        known = by_netdev.get(item)
+        mtu = mtus.get((known[0].name, known[1])) if known else None
+        why = f"ibv_devinfo tells no active MTU of {item}" if known else _no_device(item)
+        value = None if mtu is None else Quantity.of(mtu, "B")
+        readings.append(reading(names[0], value, why, item=item))
+    return answer(readings, asked, told)
+
+
+_NONE: tuple[str | None, int | None] = (None, None)
+
+
+def ask_defaults(witness: Witness) -> Answer:
+    """Return the RoCE mode and TOS that connections by rdma_cm begin with, where they are shown.
+
+    The kernel shows them for devices that somebody made a folder for in configfs; kvgate makes
+    none, as that would be a trace.
     """
+    names = ("rdma.default_mode", "rdma.default_tos")
+    items = witness.host.items("nic")
+    if not items:
+        return Answer((), ())
+    by_netdev, asked = _devices(witness)
+    told = witness.ask(DEFAULTS, timeout_s=SHORT_S, env=PLAIN)
+    shown = rdma_sysfs.defaults(told.result.stdout) if told.result.exit_status == 0 else {}
     readings: list[Reading] = []
-    testimonies: list[Testimony] = []
-    for item in witness.host.items("nic"):
-        told = witness.ask(_mlnx(witness.host, item), timeout_s=SHORT_S, env=PLAIN)
-        testimonies.append(told)
-        try:
-            if told.result.ok:
-                readings += _by_mlnx(item, qos.mlnx_qos(told.stdout))
-                continue
-            other = witness.ask(_dcb(item), timeout_s=SHORT_S, env=PLAIN)
-            testimonies.append(other)
-            readings += _by_dcb(item, told, other)
-        except ParseError as err:
-            readings += untold(QOS_MEASURES, err.message, [item])
-    return answer(readings, *testimonies)
-
-
-def _by_mlnx(item: str, found: qos.MlnxQos) -> Iterable[Reading]:
-    lossless = found.pfc_enabled_priorities
-    codes = [
-        str(code) for code, priority in sorted(found.dscp2prio.items()) if priority in lossless
-    ]
-    none = "no DSCP maps to a lossless priority"
-    yield reading(QOS_MEASURES[0], _listed(lossless), item=item)
-    yield reading(QOS_MEASURES[1], found.trust, "mlnx_qos tells no trust", item=item)
-    yield reading(QOS_MEASURES[2], ", ".join(codes) or None, none, item=item)
-
-
-def _by_dcb(item: str, first: Testimony, told: Testimony) -> Iterable[Reading]:
-    if not told.result.ok or not told.stdout.strip():
-        missing = first.result.exit_status == NOT_FOUND and told.result.exit_status == NOT_FOUND
+    for item in items:
+        known = by_netdev.get(item)
+        mode, tos = shown.get(known[0].name, {}).get(known[1], _NONE) if known else _NONE
         why = (
-            "neither 'mlnx_qos' nor 'dcb' is there: install mlnx-tools or iproute2"
-            if missing
-            else refusal(told, "iproute2")
-            if not told.result.ok
-            else f"{item} has no PFC to show (dcb)"
+            f"configfs has no entry for {known[0].name} (rdma_cm), and kvgate makes none"
+            if known
+            else _no_device(item)
         )
-        yield from untold(QOS_MEASURES, why, [item])
-        return
-    lossless = qos.dcb_pfc(told.stdout).pfc_enabled_priorities
-    yield reading(QOS_MEASURES[0], _listed(lossless), item=item)
-    yield from untold(QOS_MEASURES[1:], "dcb pfc does not tell it; mlnx_qos would", [item])
-
-
-def _listed(priorities: Iterable[int]) -> str:
-    return ", ".join(map(str, priorities)) or "none"
+        value = None if tos is None else Quantity.of(tos, "")
+        readings.append(reading(names[0], mode, why, item=item))
+        readings.append(reading(names[1], value, why, item=item))
+    return answer(readings, asked, told)
 
 
 def ask_ecn(witness: Witness) -> Answer:
@@ -156,22 +183,21 @@ def ask_ecn(witness: Witness) -> Answer:
     return answer(readings, asked)
 
 
-def _each_nic(
-    *argvs: Callable[[Host, str], tuple[str, ...]],
-) -> Callable[[Host], tuple[Command, ...]]:
-    return lambda host: tuple(
-        Command(argv=argv(host, item)) for item in host.items("nic") for argv in argvs
-    )
-
-
 PROBES: tuple[Probe, ...] = (
     Probe(name="rdma", measures=MEASURES, ask=ask_devices, commands=asks(SYSFS), items="nic"),
     Probe(
-        name="port qos",
-        measures=QOS_MEASURES,
-        ask=ask_qos,
-        commands=_each_nic(_mlnx, lambda _, item: _dcb(item)),
-        tools=("mlnx_qos", "dcb"),
+        name="rdma verbs",
+        measures=("rdma.active_mtu",),
+        ask=ask_verbs,
+        commands=asks(DEVINFO, SYSFS),
+        tools=("ibv_devinfo",),
+        items="nic",
+    ),
+    Probe(
+        name="rdma defaults",
+        measures=("rdma.default_mode", "rdma.default_tos"),
+        ask=ask_defaults,
+        commands=asks(SYSFS, DEFAULTS),
         items="nic",
     ),
     Probe(

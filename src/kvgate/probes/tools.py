@@ -43,6 +43,13 @@ TOOLS: tuple[Tool, ...] = (
     Tool("nvme", ("nvme", "version"), "nvme-cli"),
     Tool("python", ("python", "--version"), "python3"),
     Tool("lsblk", ("lsblk", "--version"), "util-linux"),
+    Tool("lspci", ("lspci", "--version"), "pciutils"),
+    Tool("ethtool", ("ethtool", "--version"), "ethtool"),
+    Tool("smartctl", ("smartctl", "--version"), "smartmontools"),
+    Tool("dmidecode", ("dmidecode", "--version"), "dmidecode"),
+    Tool("dcb", ("dcb", "-V"), "iproute2"),
+    Tool("chronyc", ("chronyc", "--version"), "chrony"),
+    Tool("lldpcli", ("lldpcli", "-v"), "lldpd"),
 )
 
 PROBES: tuple[Probe, ...] = tuple(
