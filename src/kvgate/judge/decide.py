@@ -11,8 +11,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from kvgate.judge import alike, comparison
 from kvgate.judge import ceilings as ceilings_of
-from kvgate.judge import comparison
 from kvgate.judge.comparison import Planned
 from kvgate.judge.limits import Check, check
 from kvgate.model.finding import Attempt, Comparison, Finding, HostFinding
@@ -91,12 +91,14 @@ def decide(
     relevant, near = _relevant(criterion, taken)
     against = _Against(criterion, limit, expected, planned or Planned(), tuple(ceilings))
     judged = {place: _held(against, relevant.get(place, ())) for place in places}
+    apart = alike.apart({place: relevant.get(place, ()) for place in places}, expected)
+    judged |= {place: _differing(judged[place], why) for place, why in apart.outliers.items()}
     measured = any(judged.values())
     hosts = tuple(_place(place, judged[place], attempt, measured) for place in places)
     worst_first = sorted((each for all_ in judged.values() for each in all_), key=lambda e: e.order)
     ended_badly = _ended_badly(attempt, measured)
     verdict = Verdict.worst([host.verdict for host in hosts] + [v for v, _ in ended_badly])
-    because = _because(verdict, hosts, worst_first, [reason for _, reason in ended_badly])
+    because = _because(verdict, hosts, worst_first, [reason for _, reason in ended_badly], apart)
     if verdict in (Verdict.INCONCLUSIVE, Verdict.NOT_RUN) and not measured and near:
         because += f"; {near}"
     return _finding(criterion, limit, verdict, because, hosts, worst_first)
@@ -138,6 +140,17 @@ def _held(against: _Against, taken: Sequence[Measurement]) -> list[_Judged]:
         return _compared(against, taken)
     judged = [_Judged.of(_check(against, each), each) for each in taken]
     return sorted(judged, key=lambda each: each.order)
+
+
+def _differing(judged: Sequence[_Judged], why: str) -> list[_Judged]:
+    """Return a place's measurements as failing, where they would hold, as hosts have to agree."""
+    failing = [
+        _Judged.of(Check(Verdict.FAIL, each.check.shown, why), each.taken, each.comparison)
+        if each.check.verdict is Verdict.PASS
+        else each
+        for each in judged
+    ]
+    return sorted(failing, key=lambda each: each.order)
 
 
 def _compared(against: _Against, taken: Sequence[Measurement]) -> list[_Judged]:
@@ -212,15 +225,20 @@ def _because(
     hosts: Sequence[HostFinding],
     worst_first: Sequence[_Judged],
     ended: Sequence[str],
+    apart: alike.Apart,
 ) -> str:
     """Return the reason for `verdict` as one sentence, naming places, the worst first."""
     if verdict is Verdict.PASS:
         return _held_everywhere(hosts, worst_first[0])
     grave = {(host.host, host.item): host for host in hosts if host.verdict is verdict}
     worst_places = dict.fromkeys((each.taken.host, each.taken.item) for each in worst_first)
-    told = [_told(grave[place]) for place in worst_places if place in grave]
+    grave_places = [place for place in worst_places if place in grave]
+    outliers = [
+        place for place in grave_places if grave[place].because == apart.outliers.get(place)
+    ]
+    told = [_told(grave[place]) for place in grave_places if place not in outliers]
     silent = [place for place in grave if place not in worst_places]
-    parts = [_list(told, "; ")] if told else []
+    parts = [*(apart.told if outliers else ()), *([_list(told, "; ")] if told else [])]
     if silent and (why := grave[silent[0]].because) not in ended:
         places = [_named(place) for place in silent]
         parts.append(f"{why} on {_list(places)}" if why == NOT_MEASURED else why)
