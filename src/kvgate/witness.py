@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from kvgate.model.record import Evidence, EvidenceRef, Reading
+from kvgate.spec.adapter import Adapter
 from kvgate.spec.inventory import Host
 from kvgate.transport.base import OUTPUT_CAP_BYTES, CommandResult, Transport
 from kvgate.untrusted import known_secrets, mask, mask_bytes
@@ -43,11 +44,15 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Witness:
-    """One host under questioning: its inventory entry, the way to it, and where evidence goes."""
+    """One host under questioning: its inventory entry, the way to it, and where evidence goes.
+
+    A device that is no computer is asked by its ``adapter``.
+    """
 
     host: Host
     transport: Transport
     store: Keep
+    adapter: Adapter | None = None
 
     def keep(self, piece: Evidence) -> EvidenceRef:
         """Store `piece`, its secrets masked and their number noted; return its SHA-256."""

@@ -11,11 +11,12 @@ from kvgate.engine.adapters import adapter_input, frozen_adapters, load_adapters
 from kvgate.engine.content import shipped_templates
 from kvgate.errors import SpecError, UsageError
 from kvgate.spec import load
+from kvgate.spec.adapter import Adapter
 from kvgate.spec.baseline import Baseline
 from kvgate.spec.bom import Bom
 from kvgate.spec.expect import Expectations, expectations
 from kvgate.spec.gate import Gate
-from kvgate.spec.inventory import Inventory
+from kvgate.spec.inventory import Host, Inventory
 from kvgate.spec.load import Loaded
 from kvgate.spec.load_adapter import Adapters
 from kvgate.spec.load_bom import bom_of, load_bom
@@ -86,6 +87,10 @@ class Setup:
             self.baseline.value if self.baseline else None,
             self.bom.value if self.bom else None,
         )
+
+    def adapter(self, host: Host) -> Adapter | None:
+        """Return the adapter that `host` is asked by: None where it is a computer."""
+        return self.adapters[host.adapter].value if host.adapter else None
 
     def planned(self, gate: str) -> PlannedGate:
         """Return the plan's entry for `gate`; raises UsageError if the plan has none."""

@@ -135,7 +135,10 @@ def _of_lines(pattern: str, answer: bytes, tool: str) -> tuple[Row, ...]:
         for line in map(str.strip, lines(answer, tool))
         if len(line) <= LONGEST_LINE
     )
-    return tuple(match.groupdict() for match in matches if match)
+    found = tuple(match.groupdict() for match in matches if match)
+    if not found:
+        refuse(tool, f"shows no line such as: {pattern}")
+    return found
 
 
 @functools.cache

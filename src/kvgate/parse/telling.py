@@ -132,7 +132,14 @@ def _summed(question: Question, summary: Summary, rows: Sequence[Row], tool: str
 
 
 def _among(summary: Summary, row: Row, tool: str) -> bool:
-    return all(str(scalar(row, field, tool)) in values for field, values in summary.where.items())
+    """Tell whether a row counts; raises ParseError where it does not tell that."""
+    for field, values in summary.where.items():
+        value = scalar(row, field, tool)
+        if value is None:
+            refuse(tool, f"something tells no {field}, by which it is counted or not")
+        if str(value) not in values:
+            return False
+    return True
 
 
 def _faulty(question: Question, summary: Summary, rows: Sequence[Row], tool: str) -> str:

@@ -180,6 +180,16 @@ class Summary(Strict):
         return "count" if self.how == "count" else "text"
 
 
+class Link(Strict):
+    """A step along a device's links: where they stand in a document, and which to take.
+
+    ``named``: only those whose path ends in one of these names.
+    """
+
+    at: Text
+    named: list[Text] = pydantic.Field(default_factory=list)
+
+
 class Question(Strict):
     """One question: a command or a path, the form of the answer, and what is told by it.
 
@@ -192,7 +202,7 @@ class Question(Strict):
     question: Slug
     command: Annotated[list[Word], pydantic.Field(min_length=1)] | None = None
     path: Place | None = None
-    follow: list[Text] = pydantic.Field(default_factory=list)
+    follow: list[Text | Link] = pydantic.Field(default_factory=list)
     for_each: Literal["port"] | None = None
     unless: Slug | None = None
     timeout: Duration = Quantity.of(20, "s")
@@ -219,6 +229,11 @@ class Question(Strict):
     def measures(self) -> tuple[str, ...]:
         """Return the names of all that this question tells."""
         return tuple(each.measure for each in self.told)
+
+    @property
+    def steps(self) -> tuple[Link, ...]:
+        """Return the links to follow, each as a step."""
+        return tuple(Link(at=each) if isinstance(each, str) else each for each in self.follow)
 
     @property
     def told(self) -> tuple[Value | Summary, ...]:

@@ -84,7 +84,8 @@ class Bench:
 
     def witness(self, host: Host) -> Witness:
         """Return `host` ready to be asked; its connection is opened at first use and shared."""
-        return Witness(host, self._connections.to(host), self._keep)
+        adapter = self.setup.adapter(host)
+        return Witness(host, self._connections.to(host), self._keep, adapter)
 
     def _scope(self) -> str:
         """Return in which block is being asked, or for what (`asking_for`), or in which gate."""
@@ -103,6 +104,10 @@ class Bench:
             yield
         finally:
             self._around = before
+
+    def asks_for(self, block: Block) -> None:
+        """Say that this thread asks hosts for `block`, which is opened when its work is done."""
+        _asking_for.set(block.key)
 
     def require(self, *reasons: str) -> None:
         """Raise NotRunError with every reason that is not empty."""
@@ -236,13 +241,13 @@ class Bench:
 
     def _ask_all(self, probes: Sequence[Probe], host: Host, block: Block) -> list[Answer]:
         """Return each probe's answer; once the host is out of reach it is not tried again."""
-        _asking_for.set(block.key)  # this thread's own; it asks for nothing else meanwhile
+        self.asks_for(block)
         found: list[Answer] = []
         asking = Questioning(self.witness(host), self._reach)
         self.progress("facts", host=host.name, awaits="the host's answers")
         try:
             asking.begin()
-            if host.transport != "recorded":  # its answers were recorded one by one
+            if host.transport != "recorded" and not host.is_device:  # these answer one by one
                 asking.over(self._facts_of(host).answered(probes))
         except OUT_OF_REACH as err:
             asking.lost = err

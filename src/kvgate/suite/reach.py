@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -60,9 +61,15 @@ class Reach:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Asking(Witness):
-    """A Witness that notes the evidence it kept and takes no answer without an end."""
+    """A Witness that notes the evidence it kept and takes no answer without an end.
+
+    A device is asked the same thing once: topics share documents, and one look is one state.
+    """
 
     refs: list[EvidenceRef] = dataclasses.field(default_factory=list)
+    told: dict[tuple[str, ...], Testimony] = dataclasses.field(default_factory=dict)
+    unended: list[str] = dataclasses.field(default_factory=list)
+    until: float = math.inf  # by time.monotonic()
 
     def ask(
         self,
@@ -74,13 +81,34 @@ class Asking(Witness):
         cap_bytes: int = OUTPUT_CAP_BYTES,
     ) -> Testimony:
         """Ask as a Witness does; UnendedError where the command came to no end: it told nothing."""
-        told = Witness.ask(
-            self, argv, timeout_s=timeout_s, env=env, stdin=stdin, cap_bytes=cap_bytes
-        )
+        told = self.told.get(tuple(argv))
+        if told is None:
+            if self.host.is_device:
+                timeout_s = self._time_left(timeout_s)
+            told = Witness.ask(
+                self, argv, timeout_s=timeout_s, env=env, stdin=stdin, cap_bytes=cap_bytes
+            )
+            if self.host.is_device:
+                self.told[tuple(argv)] = told
         self.refs.append(told.ref)
         if told.result.exit_status is None and told.result.signal is None:
+            self.unended.append(told.result.describe())
             raise UnendedError(self.host.name, told.result.describe())
         return told
+
+    def _time_left(self, timeout_s: float) -> float:
+        """Return how long a device may take; HostUnreachableError where it is not asked any more.
+
+        Many questions make one topic there, so that it is given up in the midst of one.
+        """
+        left = self.until - time.monotonic()
+        if left <= 0 or len(self.unended) >= _UNENDED:
+            raise HostUnreachableError(
+                self.host.name,
+                f"the device answers too slowly: {(self.unended or ['its time is over'])[-1]}",
+                hint="see its load, and who else asks it",
+            )
+        return min(timeout_s, left)
 
 
 class Questioning:
@@ -93,10 +121,17 @@ class Questioning:
 
     def __init__(self, witness: Witness, reach: Reach) -> None:
         self._real = witness.transport
-        self._witness = Asking(witness.host, witness.transport, witness.store)
-        self._reach = reach
-        self._recorded = witness.host.transport == "recorded"  # knows only what it was asked then
         self._until = time.monotonic() + SURVEY_S
+        self._witness = Asking(
+            witness.host,
+            witness.transport,
+            witness.store,
+            adapter=witness.adapter,
+            until=self._until,
+        )
+        self._reach = reach
+        # Devices know no `true`, recordings only what was asked then.
+        self._silent = witness.host.transport == "recorded" or witness.host.is_device
         self._unended = 0
         self.lost: KvgateError | None = None
 
@@ -154,7 +189,7 @@ class Questioning:
 
     def _sign_of_life(self, because: KvgateError) -> None:
         """Raise `because` as what keeps the host out of reach, unless it runs ``true``."""
-        if self._recorded:
+        if self._silent:
             return
         result = self._real.run(["true"], timeout_s=SIGN_OF_LIFE_S, cap_bytes=4096)
         if result.exit_status is None:
