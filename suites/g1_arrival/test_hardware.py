@@ -49,6 +49,7 @@ def test_memory_modules_and_their_errors(bench: Bench) -> None:
 
 
 @settles("G1.41", "G1.42", "G1.43", "G1.44", "G1.45", "G1.46", "G1.47", "G1.48", "G1.49")
+@settles("G1.126", "G1.129")
 def test_gpus_are_alike_and_without_errors(bench: Bench) -> None:
     """Read memory, partition, errors, links and places of all GPUs, by driver and by tool."""
     bench.survey(probes.gpus.PROBES + probes.gpu_tools.GPUS, bench.hosts(), phase="inspection")
@@ -60,13 +61,13 @@ def test_the_way_from_each_pcie_device_to_its_root_port(bench: Bench) -> None:
     bench.survey(probes.pcie_path.PROBES, bench.hosts(), phase="inspection")
 
 
-@settles("G1.54")
+@settles("G1.54", "G1.128")
 def test_nvme_firmware_and_logs(bench: Bench) -> None:
     """Read firmware, block size, error log and self-test log of every declared NVMe drive."""
     bench.survey(probes.nvme.PROBES, bench.hosts(), phase="inspection")
 
 
-@settles("G1.55", "G1.56", "G1.57", "G1.58")
+@settles("G1.55", "G1.56", "G1.57", "G1.58", "G1.130")
 def test_settings_and_counters_of_network_ports(bench: Bench) -> None:
     """Read MTU, FEC, error counters and neighbour of every port, and what RDMA has on it."""
     bench.survey(probes.links.PROBES + probes.rdma.PROBES, bench.hosts(), phase="inspection")

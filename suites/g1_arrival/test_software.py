@@ -11,10 +11,16 @@ def test_versions_against_the_baseline(bench: Bench) -> None:
     bench.survey(probes.system.SOFTWARE + probes.tools.PROBES, bench.hosts(), phase="inspection")
 
 
-@settles("G1.35", "G1.36", "G1.37", "G1.39", "G1.40")
+@settles("G1.35", "G1.36", "G1.37", "G1.39", "G1.40", "G1.127")
 def test_settings_against_the_agreed(bench: Bench) -> None:
     """Read how hosts are set up: IOMMU, governor, NUMA balancing, time, services."""
     bench.survey(probes.platform.PROBES, bench.hosts(), phase="inspection")
+
+
+@settles("G1.124", "G1.125")
+def test_versions_of_the_serving_software(bench: Bench) -> None:
+    """Read the versions of vLLM and LMCache from the metadata that the declared Python sees."""
+    bench.survey(probes.packages.PROBES, bench.hosts(), phase="inspection")
 
 
 @settles("G1.38")

@@ -17,6 +17,8 @@ from kvgate.probes import (
     nvme,
     nvme_tools,
     p2p,
+    packages,
+    parts,
     pci,
     pcie_path,
     platform,
@@ -44,6 +46,8 @@ __all__ = [
     "nvme",
     "nvme_tools",
     "p2p",
+    "packages",
+    "parts",
     "pci",
     "pcie_path",
     "platform",
@@ -76,6 +80,8 @@ ALL = (
     + gpu_tools.PROBES
     + gpu_each.PROBES
     + kernel_log.PROBES
+    + packages.PROBES
+    + parts.PROBES
     + identity.PROBES
 )
 """Every probe there is."""

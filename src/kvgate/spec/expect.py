@@ -16,7 +16,7 @@ from kvgate.spec.bom import Bom
 from kvgate.spec.declared import Declared
 from kvgate.spec.expect_device import declared_of
 from kvgate.spec.gate import Criterion
-from kvgate.spec.inventory import Host, Inventory
+from kvgate.spec.inventory import Inventory
 from kvgate.spec.matrix import settings_of
 from kvgate.spec.requirement import Requirement
 
@@ -122,19 +122,20 @@ def coverage(criterion: Criterion, inventory: Inventory, expected: Expectations)
         return {ALL_HOSTS: ("",)} if hosts else {}
     matched = any(limit.matches_inventory for limit in criterion.limits.values())
     if matched or criterion.each == "part":
-        return _expecting(criterion, hosts, expected)
+        return _expecting(criterion, inventory, expected)
     if criterion.each:
         return {host.name: items for host in hosts if (items := host.items(criterion.each))}
     return {host.name: ("",) for host in hosts}
 
 
-def _expecting(criterion: Criterion, hosts: tuple[Host, ...], expected: Expectations) -> Coverage:
+def _expecting(criterion: Criterion, inventory: Inventory, expected: Expectations) -> Coverage:
     """Return where the criterion's measure is declared: only what is declared is judged."""
+    hosts = inventory.with_role(criterion.hosts)
     found: dict[str, list[str]] = {}
     each = None if criterion.each == "part" else criterion.each
     wanted = {host.name: host.items(each) if each else None for host in hosts}
     if criterion.each == "part" and criterion.hosts == "all":
-        wanted[ALL_HOSTS] = None  # parts that may be anywhere
+        wanted |= dict.fromkeys((*inventory.hosts, ALL_HOSTS))  # devices too, and anywhere
     for host, name, item in expected:
         if name != criterion.measure or host not in wanted:
             continue

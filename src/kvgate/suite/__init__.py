@@ -21,11 +21,15 @@ if TYPE_CHECKING:
     from kvgate.suite.bench import Bench as Bench
     from kvgate.suite.blocks import Block as Block
     from kvgate.suite.marks import settles as settles
+    from kvgate.suite.ordered import compare_parts as compare_parts
+    from kvgate.suite.ordered import no_bom as no_bom
 else:
     _PLACES = {
         "Bench": "kvgate.suite.bench",
         "Block": "kvgate.suite.blocks",
         "settles": "kvgate.suite.marks",
+        "compare_parts": "kvgate.suite.ordered",
+        "no_bom": "kvgate.suite.ordered",
         "NotRunError": "kvgate.errors",
         "Quantity": "kvgate.model.quantity",
         "ALL_HOSTS": "kvgate.model.record",
