@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from kvgate.engine.draft_facts import Facts, Scratch, about_scratch, look
-from kvgate.engine.draft_reasons import no_limit, no_such_arm, reason_for
+from kvgate.engine.draft_reasons import no_limit, no_such_arm, not_asked, reason_for
 from kvgate.errors import CommandError, KvgateError, ParseError
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Evidence, EvidenceRef
@@ -116,6 +116,7 @@ def _scope_out(
             covered = coverage(criterion, inventory, expected)
             reason = (
                 no_such_arm(criterion, base)
+                or not_asked(criterion, base)
                 or (
                     _silence(criterion, covered, silent)
                     if covered

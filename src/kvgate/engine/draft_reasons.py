@@ -41,6 +41,16 @@ def no_such_arm(criterion: Criterion, plan: Plan) -> str:
     return f"the plan runs no arm '{missing[0]}' (its arms: {', '.join(kv.arms)})"
 
 
+def not_asked(criterion: Criterion, plan: Plan) -> str:
+    """Return that `plan` asks for no such diagnostic; empty where it does."""
+    own = "nvme_self_test" if criterion.measure == "nvme.self_test_passed" else ""
+    name = criterion.where.get("diagnostic", own)
+    asked = plan.workloads.diagnostics
+    if not name or (asked and getattr(asked, name)):
+        return ""
+    return f"the plan asks for no such diagnostic (workloads.diagnostics.{name})"
+
+
 def no_limit(criterion: Criterion, plan: Plan) -> str:
     """Return that `criterion` has no limit in `plan`'s profile; empty where it has one."""
     if plan.profile in criterion.limits:

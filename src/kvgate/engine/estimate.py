@@ -7,7 +7,7 @@ import dataclasses
 from kvgate.serving.config import MODELS
 from kvgate.spec.plan import Plan
 from kvgate.spec.workload import KvWorkload, SoakWorkload, arm_of
-from kvgate.workloads import fio
+from kvgate.workloads import diagnostics, fio
 
 _PREFILL_TOK_S = 900.0  # the embedded engine's prefill on one core of a 2-core VM, measured
 _ENGINE_START_S = 2.0  # to start and stop the embedded engine once, measured there too
@@ -50,6 +50,8 @@ def cost_of(plan: Plan, gate: str) -> Cost:
         return _kv(loads.kv)
     if gate == "G4" and loads.soak:
         return _soak(loads.soak)
+    if gate == "G1" and loads.diagnostics:
+        return Cost(_FACTS_S + diagnostics.estimate(loads.diagnostics).seconds, 0)
     return Cost(_FACTS_S, 0)
 
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
-from kvgate.errors import HarnessError, NotRunError
+from kvgate.errors import HarnessError, NotRunError, ParseError
 from kvgate.model.quantity import Quantity
-from kvgate.model.record import Reading
+from kvgate.model.record import EvidenceRef, Reading
+from kvgate.spec.diagnostics import AgfhcRecipe, DiagnosticsWorkload, MemoryTest, RvsLevel
 from kvgate.spec.inventory import Host
 from kvgate.transport.base import CommandResult
 from kvgate.witness import Answer, Witness, as_evidence
@@ -31,6 +33,8 @@ _ASK_S = 20.0
 _WATCH_S = 1.0
 _LOOK_S = 0.1
 _GRACE_S = 10.0
+_FREE = ("cat", "/proc/meminfo")
+_AVAILABLE = re.compile(rb"^MemAvailable: {1,20}([0-9]{1,15}) kB$", re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +53,8 @@ Read = Callable[[CommandResult], Outcome]
 class Diagnostic:
     """A diagnostic: its command, how long it takes, and what it says when all is well.
 
-    ``needs`` is the tool that must be there, ``package`` where it comes from.
+    ``needs`` is the tool that must be there, ``package`` where it comes from, ``mebibytes`` how
+    much memory it takes.
     """
 
     name: str  # "rvs.level-4"
@@ -58,11 +63,17 @@ class Diagnostic:
     package: str
     seconds: float
     read: Read
+    mebibytes: int = 0
 
     @property
     def deadline_s(self) -> float:
-        """Return after what time it hangs: three times what it should take, and ten minutes."""
-        return 3 * self.seconds + 600
+        """Return after what time it hangs."""
+        return given_up_after_s(self.seconds)
+
+
+def given_up_after_s(seconds: float) -> float:
+    """Return after what time something hangs that should take `seconds`."""
+    return 3 * seconds + 600
 
 
 # what the tools say
@@ -118,55 +129,64 @@ def _outcome(result: CommandResult, *, bad: tuple[str, ...], good: bool) -> Outc
 
 # which diagnostics there are
 
-RVS_LEVELS = (1, 2, 3, 4, 5)
-_RVS_S = {1: 300.0, 2: 900.0, 3: 1800.0, 4: 3600.0, 5: 7200.0}  # about, on eight GPUs
-_AGFHC_S = 3600.0
-_RECIPE = re.compile(r"[a-z0-9_]{1,40}")
 
-
-def rvs(level: int) -> Diagnostic:
-    """Return ROCm Validation Suite at `level` (``rvs -r``), 1 quick to 5 thorough."""
-    if level not in RVS_LEVELS:
-        raise NotRunError((f"rvs has no level {level}, only {RVS_LEVELS[0]} to {RVS_LEVELS[-1]}",))
+def rvs(asked: RvsLevel) -> Diagnostic:
+    """Return ROCm Validation Suite at a level (``rvs -r``), 1 quick to 5 thorough."""
     return Diagnostic(
-        name=f"rvs.level-{level}",
-        argv=("rvs", "-r", str(level)),
+        name=f"rvs.{asked.part}",
+        argv=("rvs", "-r", str(asked.level)),
         needs="rvs",
         package="rocm-validation-suite",
-        seconds=_RVS_S[level],
+        seconds=asked.duration.to("s"),
         read=rvs_outcome,
     )
 
 
-def agfhc(recipe: str, *, seconds: float = _AGFHC_S) -> Diagnostic:
-    """Return AMD's field health check with `recipe`: ``all_lvl1``, ``hbm_lvl5``, ``xgmi_lvl1``."""
-    if not _RECIPE.fullmatch(recipe):
-        raise NotRunError((f"'{recipe}' is no recipe of agfhc",))
+def agfhc(asked: AgfhcRecipe) -> Diagnostic:
+    """Return AMD's field health check with a recipe: ``all_lvl1``, ``hbm_lvl5``, ``xgmi_lvl1``."""
     return Diagnostic(
-        name=f"agfhc.{recipe}",
-        argv=("agfhc", "-r", recipe),
+        name=f"agfhc.{asked.part}",
+        argv=("agfhc", "-r", asked.recipe),
         needs="agfhc",
         package="agfhc, from AMD",
-        seconds=seconds,
+        seconds=asked.duration.to("s"),
         read=agfhc_outcome,
     )
 
 
-def memory_test(seconds: int, *, mebibytes: int) -> Diagnostic:
-    """Return stressapptest on `mebibytes` of memory for `seconds`."""
+def memory_test(asked: MemoryTest) -> Diagnostic:
+    """Return stressapptest on a piece of memory for a time."""
+    seconds = math.ceil(asked.duration.to("s"))
     return Diagnostic(
-        name="memory",
-        argv=("stressapptest", "-W", "-s", str(seconds), "-M", str(mebibytes)),
+        name=f"memory.{asked.part}",
+        argv=("stressapptest", "-W", "-s", str(seconds), "-M", str(asked.mebibytes)),
         needs="stressapptest",
         package="stressapptest",
         seconds=seconds,
         read=stress_outcome,
+        mebibytes=asked.mebibytes,
     )
 
 
-def estimate(diagnostics: tuple[Diagnostic, ...]) -> Estimate:
-    """Return what `diagnostics` take, one after another; they write nothing to file systems."""
-    return Estimate(sum(each.seconds for each in diagnostics), 0)
+def of_plan(asked: DiagnosticsWorkload, tool: str) -> dict[str, Diagnostic]:
+    """Return the diagnostics of `tool` (rvs, agfhc, memory) that a plan asks for, by their part."""
+    found: dict[str, dict[str, Diagnostic]] = {
+        "rvs": {each.part: rvs(each) for each in asked.rvs},
+        "agfhc": {each.part: agfhc(each) for each in asked.agfhc},
+        "memory": {each.part: memory_test(each) for each in asked.memory},
+    }
+    return found[tool]
+
+
+def estimate(asked: DiagnosticsWorkload) -> Estimate:
+    """Return what a plan's diagnostics take: hosts and drives at once, all else in turn.
+
+    They write nothing to file systems.
+    """
+    times = [each.duration for each in asked.rvs] + [each.duration for each in asked.agfhc]
+    times += [each.duration for each in asked.memory]
+    times += [each.duration for each in asked.nvme_self_test]
+    return Estimate(sum(each.to("s") for each in times), 0)
 
 
 # running one
@@ -182,14 +202,16 @@ def run(
 ) -> Answer:
     """Run `diagnostic` to its end and return diagnostic.passed, .findings and .seconds.
 
-    Raises NotRunError where the tool is missing, HarnessError where it was cancelled (the tool is
-    ended, and its output kept), TransportError where the host can't be asked. A tool that said
-    neither that it passed nor that it failed leaves a problem, never a pass.
+    Raises NotRunError where the tool or the memory is missing, HarnessError where it was
+    cancelled (the tool is ended, and its output kept), TransportError where the host can't be
+    asked. A tool that said neither that it passed nor that it failed leaves a problem.
     """
-    require(witness, diagnostic.needs, diagnostic.package)
+    refs = [require(witness, diagnostic.needs, diagnostic.package)]
+    if diagnostic.mebibytes:
+        refs.append(_require_memory(witness, diagnostic.mebibytes))
     watch = _Watch(diagnostic.name, on_progress)
     process = witness.transport.start(
-        as_root(witness.host, diagnostic.argv),
+        _long_as_root(witness.host, diagnostic.argv),
         deadline_s=diagnostic.deadline_s,
         on_stdout=watch.hear,
         env=PLAIN,
@@ -200,10 +222,10 @@ def run(
                 watch.tell()
     finally:
         result = process.wait(_GRACE_S) if process.poll() else process.stop(_GRACE_S)
-        ref = witness.keep(as_evidence(result))
+        refs.append(witness.keep(as_evidence(result)))
     if cancel is not None and cancel.is_set():
         raise HarnessError(f"{witness.host.name}: {diagnostic.name} was cancelled")
-    return Answer(_readings(diagnostic.name, diagnostic.read(result), result), (ref,))
+    return Answer(_readings(diagnostic.name, diagnostic.read(result), result), tuple(refs))
 
 
 class _Watch:
@@ -236,13 +258,10 @@ def _readings(name: str, found: Outcome, result: CommandResult) -> tuple[Reading
         Reading(
             name="diagnostic.passed",
             value=found.passed,
-            item=name,
             problem="" if known else silent,
         ),
-        Reading(name="diagnostic.findings", value=listed or "none", item=name),
-        Reading(
-            name="diagnostic.seconds", value=Quantity.of(round(result.elapsed_s, 1), "s"), item=name
-        ),
+        Reading(name="diagnostic.findings", value=listed or "none"),
+        Reading(name="diagnostic.seconds", value=Quantity.of(round(result.elapsed_s, 1), "s")),
     )
 
 
@@ -256,17 +275,61 @@ def _until(ended: Callable[[], bool], cancel: threading.Event | None) -> Iterato
             yield
 
 
-def require(witness: Witness, tool: str, package: str) -> None:
-    """Raise NotRunError unless `tool` is there, or may be asked at all."""
+def require(witness: Witness, tool: str, package: str) -> EvidenceRef:
+    """Return the evidence that `tool` is there; raises NotRunError where it is not."""
     path = witness.host.tools.get(tool, tool)
-    there = witness.transport.run(
-        ["sh", "-c", 'command -v "$1"', "sh", path], timeout_s=_ASK_S, env=PLAIN
-    )
-    if not there.ok:
+    there = witness.ask(["sh", "-c", 'command -v "$1"', "sh", path], timeout_s=_ASK_S, env=PLAIN)
+    if not there.result.ok:
         raise NotRunError(
             (f"{witness.host.name}: '{path}' is not there",),
             hint=f"install {package}, or set the tool's path under 'tools' of the host",
         )
+    return there.ref
+
+
+def _require_memory(witness: Witness, mebibytes: int) -> EvidenceRef:
+    """Return the evidence that so much memory is free; a host driven out of memory kills others.
+
+    Raises NotRunError where it is not.
+    """
+    told = witness.ask(_FREE, timeout_s=_ASK_S, env=PLAIN)
+    match = _AVAILABLE.search(told.stdout)
+    if not match:
+        raise ParseError(f"{witness.host.name}: /proc/meminfo does not tell MemAvailable")
+    available = int(match[1]) // 1024
+    if mebibytes > available:
+        raise NotRunError(
+            (f"{witness.host.name}: {available} MiB of memory are free, not {mebibytes} MiB",),
+            hint="end what runs there, or set a smaller size in workloads.diagnostics.memory",
+        )
+    return told.ref
+
+
+# What sudo runs is root's, and out of reach of the leash, which ends its group as the login: the
+# shell in between lives as long as the leash lets it, and a second one, root's, watches that one.
+# $@: the tool. `kill 0` is the group: the leash's own for this command, or the one of sudo's pty.
+_WATCHED = r"""
+sudo -n -- sh -c '
+  watched=$1
+  shift
+  "$@" &
+  tool=$!
+  while kill -0 "$tool" 2>/dev/null; do
+    kill -0 "$watched" 2>/dev/null || { trap "" TERM; kill -TERM 0; sleep 2; kill -KILL 0; }
+    sleep 1
+  done
+  wait "$tool"
+' sh "$$" "$@" &
+wait "$!"
+"""
+
+
+def _long_as_root(host: Host, argv: tuple[str, ...]) -> tuple[str, ...]:
+    """Return `argv` as `as_root` does, so that a long command ends there when it is to be ended."""
+    path = host.tools.get(argv[0], argv[0])
+    if host.sudo != "passwordless":
+        return (path, *argv[1:])
+    return ("sh", "-c", _WATCHED, "sh", path, *argv[1:])
 
 
 def as_root(host: Host, argv: tuple[str, ...]) -> tuple[str, ...]:

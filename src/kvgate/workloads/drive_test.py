@@ -7,11 +7,12 @@ that it finds running instead of starting a second one.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 import threading
 import time
 
-from kvgate.errors import HarnessError, NotRunError
+from kvgate.errors import HarnessError, KvgateError, NotRunError
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import EvidenceRef, Reading
 from kvgate.parse import nvme_selftest
@@ -20,72 +21,98 @@ from kvgate.witness import Answer, Testimony, Witness
 from kvgate.workloads.base import OnProgress
 from kvgate.workloads.diagnostics import PLAIN, Around, as_root, require
 
-SHORT, EXTENDED = 1, 2
+KINDS = {"short": 1, "extended": 2}
 """Codes of the two kinds (NVMe Base Specification, Device Self-test command)."""
-
-MOST_S = {SHORT: 15 * 60.0, EXTENDED: 12 * 3600.0}
-"""After what time a test hangs: a short one takes two minutes at most, by the specification."""
 
 _ABORT = 0xF
 _ASK_S = 20.0
 _DEVICE = re.compile(r"nvme[0-9]{1,4}n[0-9]{1,4}")
 
 
-def run(
-    witness: Witness,
-    device: str,
-    item: str,
-    *,
-    kind: int = SHORT,
-    every_s: float = 5.0,
-    on_progress: OnProgress | None = None,
-    around: Around = contextlib.nullcontext,
-    cancel: threading.Event | None = None,
-) -> Answer:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Watching:
+    """How a self-test is waited for: at most ``most_s``, its log asked every ``every_s``.
+
+    ``settle_s`` is how long a drive may take to show what was started.
+    """
+
+    most_s: float
+    every_s: float = 5.0
+    settle_s: float = 20.0
+    on_progress: OnProgress | None = None
+    around: Around = contextlib.nullcontext
+    cancel: threading.Event | None = None
+
+
+def run(witness: Witness, device: str, item: str, *, kind: str, watching: Watching) -> Answer:
     """Let the drive `device` (``nvme0n1``) test itself; return readings of `item`, the drive's id.
 
-    1. A test that runs already, of this kind or a longer one, is waited for. 2. Else one is
-    started. 3. The log is asked until none runs. 4. Its newest entry decides
-    (``nvme.self_test_passed``, ``nvme.self_test_result``, ``nvme.self_test_hours``).
+    1. A test that runs already, of this kind or a longer one, is waited for; any other is waited
+    out first. 2. Unless there was one, one is started. 3. The log is asked until none runs. 4. Its
+    newest entry decides (``nvme.self_test_passed``, ``nvme.self_test_result``,
+    ``nvme.self_test_hours``).
 
-    Cancelling aborts the test on the drive. Raises NotRunError (no nvme-cli, no such device, a
+    What was started here is aborted on the drive when it is cancelled or hangs, or this ends by any
+    other error; what ran already is left alone. Raises NotRunError (no nvme-cli, no such device, a
     drive that can't), HarnessError (cancelled, or it hangs), ParseError, TransportError.
     """
-    require(witness, "nvme", "nvme-cli")
+    refs = [require(witness, "nvme", "nvme-cli")]
     if not _DEVICE.fullmatch(device):
         raise NotRunError((f"{witness.host.name}: '{device}' is no NVMe namespace",))
-    log, told = _log(witness, device)
-    kept = [told.ref]
-    if log.running < kind:  # 1. and 2.
-        kept.append(_command(witness, device, kind))
-    with around():
-        newest, ref = _watched(witness, device, kind, every_s, on_progress, cancel)  # 3.
-    return Answer(_readings(newest, item), (*kept, ref))  # 4.
+    code = KINDS[kind]
+    log, told = _log(witness, device)  # 1.
+    refs.append(told.ref)
+    with watching.around(), contextlib.ExitStack() as started:
+        if log.running and not code <= log.running <= max(KINDS.values()):
+            log = _waited(witness, device, watching, ())[0]
+        before = log.entries
+        if not log.running:  # 2.
+            refs.append(_command(witness, device, code))
+            started.callback(_abort, witness, device)
+        log, told = _waited(witness, device, watching, before)  # 3.
+        started.pop_all()
+    newest = _newest(f"{witness.host.name}: {device}", log, before, code)
+    return Answer(_readings(newest, item), (*refs, told.ref))  # 4.
 
 
-def _watched(
-    witness: Witness,
-    device: str,
-    kind: int,
-    every_s: float,
-    on_progress: OnProgress | None,
-    cancel: threading.Event | None,
-) -> tuple[Entry, EvidenceRef]:
-    """Ask the log until no test runs; return its newest entry. Raises HarnessError as `run`."""
-    deadline = time.monotonic() + MOST_S[kind]
-    waiting = cancel or threading.Event()
+def _waited(
+    witness: Witness, device: str, watching: Watching, before: tuple[Entry, ...]
+) -> tuple[SelfTestLog, Testimony]:
+    """Ask the log until no test runs, and return it. Raises HarnessError as `run`.
+
+    A log that is as it was `before` gets some time to tell of what was just started.
+    """
+    begun = time.monotonic()
+    waiting = watching.cancel or threading.Event()
     log, told = _log(witness, device)
-    while log.running:
-        if waiting.wait(every_s) or time.monotonic() > deadline:
-            how = "was cancelled" if waiting.is_set() else "hung and was aborted"
-            _command(witness, device, _ABORT)
-            raise HarnessError(f"{witness.host.name}: the self-test of {device} {how}")
+    while log.running or (log.entries == before and time.monotonic() < begun + watching.settle_s):
+        if waiting.wait(watching.every_s):
+            raise HarnessError(f"{witness.host.name}: the self-test of {device} was cancelled")
+        if time.monotonic() > begun + watching.most_s:
+            raise HarnessError(
+                f"{witness.host.name}: the self-test of {device} hangs: it still runs after "
+                f"{watching.most_s:.0f} s, at {log.done_pct} %"
+            )
         log, told = _log(witness, device)
-        if on_progress:
-            on_progress(f"self-test of {device}: {log.done_pct} %")
-    if not log.entries:
-        raise HarnessError(f"{witness.host.name}: {device} holds no self-test after one has run")
-    return log.entries[0], told.ref
+        if watching.on_progress and log.running:
+            watching.on_progress(f"self-test of {device}: {log.done_pct} %")
+    return log, told
+
+
+def _abort(witness: Witness, device: str) -> None:
+    """End the test that runs on the drive; an error that is under way matters more."""
+    with contextlib.suppress(KvgateError):
+        _command(witness, device, _ABORT)
+
+
+def _newest(where: str, log: SelfTestLog, before: tuple[Entry, ...], code: int) -> Entry:
+    """Return the entry of the test that has run; a log without a new one proves nothing."""
+    if not log.entries or log.entries == before:
+        raise HarnessError(f"{where} tells in its log of no self-test after one was started")
+    newest = log.entries[0]
+    if newest.kind is not None and not code <= newest.kind <= max(KINDS.values()):
+        raise HarnessError(f"{where}: the newest self-test in its log is of kind {newest.kind}")
+    return newest
 
 
 def _readings(newest: Entry, item: str) -> tuple[Reading, ...]:
