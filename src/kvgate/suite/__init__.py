@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kvgate.model.record import evidence_of as evidence_of
     from kvgate.suite.bench import Bench as Bench
     from kvgate.suite.blocks import Block as Block
+    from kvgate.suite.lanes import side_by_side as side_by_side
     from kvgate.suite.marks import settles as settles
     from kvgate.suite.ordered import compare_parts as compare_parts
     from kvgate.suite.ordered import no_bom as no_bom
@@ -28,6 +29,7 @@ else:
         "Bench": "kvgate.suite.bench",
         "Block": "kvgate.suite.blocks",
         "settles": "kvgate.suite.marks",
+        "side_by_side": "kvgate.suite.lanes",
         "compare_parts": "kvgate.suite.ordered",
         "no_bom": "kvgate.suite.ordered",
         "NotRunError": "kvgate.errors",
