@@ -85,13 +85,13 @@ async def endless(process: Process) -> None:
 async def floods(process: Process) -> None:
     """Write without end and without regard for the window that the client opened."""
     process.stderr.write(b"kvgate-leash pid 4242\n")
-    channel = process.channel
+    channel = process.channel._orig_chan  # type: ignore[attr-defined]
     while not process.is_closing():
-        channel._send_window = 1 << 30  # type: ignore[attr-defined]
+        channel._send_window = 1 << 30
         process.stdout.write(b"kvgate floods! \n" * 4096)
-        await asyncio.sleep(0)
-        if channel.get_write_buffer_size() > 2**22:
+        while channel._conn._transport.get_write_buffer_size() > 2**22:
             await asyncio.sleep(0.01)  # the kernel's buffer is full: nobody reads
+        await asyncio.sleep(0)
 
 
 async def gigabyte(process: Process) -> None:

@@ -240,6 +240,9 @@ def result_of(host: str, argv: tuple[str, ...], start: Start, pump: Pump) -> Com
     """Return how the command that `pump` carried ended, secrets masked."""
     status = None if pump.timed_out else pump.status
     signal = status - 128 if status is not None and 128 < status <= 128 + 64 else None
+    if pump.timed_out:
+        pump.stdout.cut()
+        pump.stderr.cut()
     known = known_secrets()  # before the search, so that none is missed
     with _large if len(pump.stdout) + len(pump.stderr) > _LARGE_BYTES else contextlib.nullcontext():
         stdout, in_stdout = mask_bytes(pump.stdout.take(), cut=bool(pump.stdout.dropped))
