@@ -124,14 +124,18 @@ def hosts_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
 
     from kvgate.cli.show import show_hosts
     from kvgate.engine.hosts import survey_hosts
-    from kvgate.engine.workspace import default_inventory, load_recordings
+    from kvgate.engine.workspace import adapters_for, default_inventory, load_recordings
     from kvgate.spec.load import load_inventory
     from kvgate.transport.connect import Connections
 
     workspace = workspace_of(arguments)
     path = Path(arguments.inventory) if arguments.inventory else default_inventory(workspace)
-    inventory = load_inventory(path, name=workspace.name(path)).value
-    with Connections(inventory, load_recordings(inventory, path.parent)) as connections:
-        reports = survey_hosts(inventory, connections.to)
+    loaded = load_inventory(path, name=workspace.name(path))
+    inventory = loaded.value
+    found = {name: each.value for name, each in adapters_for(workspace, loaded, path).items()}
+    logins = {name: each.login for name, each in found.items()}
+    recordings = load_recordings(inventory, path.parent)
+    with Connections(inventory, recordings, logins=logins) as connections:
+        reports = survey_hosts(inventory, connections.to, found)
     show_hosts(Console(highlight=False), reports)
     return 0 if all(report.ok for report in reports) else 2

@@ -15,6 +15,7 @@ from kvgate.errors import (
     StoreError,
 )
 from kvgate.model.verdict import Disposition
+from kvgate.probes import devices
 from kvgate.probes.identity import identity
 from kvgate.spec.inventory import Host
 from kvgate.store.layout import belongs_to_run
@@ -37,7 +38,8 @@ def identify(
 
     def ask(host: Host) -> tuple[tuple[str, ...], str]:
         try:
-            return identity(witness(host)), ""
+            asked = witness(host)
+            return (devices.identity if host.is_device else identity)(asked), ""
         except KvgateError as err:
             return (), err.message
         except Exception as err:  # noqa: BLE001  our own fault over one host's answer

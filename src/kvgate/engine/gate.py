@@ -46,7 +46,7 @@ class GateSession:
         """Open the gate or raise GateClosedError; the reason is journalled either way."""
         self.run.event("gate_begin", gate=self.gate)
         self.progress.send("gate", self.gate, awaits="serial numbers of the hosts")
-        hosts = self.setup.inventory.value.with_role("all")
+        hosts = self.setup.identified
         identities = entry.identify(self.run, self.gate, hosts, witness)
         self.run.sync()
         if any(RunReader(self.run.path).events("forced")):

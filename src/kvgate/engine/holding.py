@@ -6,7 +6,7 @@ import getpass
 from collections.abc import Mapping
 from pathlib import Path
 
-from kvgate.spec.inventory import Host, Inventory
+from kvgate.spec.inventory import Host, Inventory, Role
 from kvgate.store.hostlock import HostLock
 
 LOCKS = ".locks"
@@ -18,11 +18,14 @@ HERE = "this machine"
 def places(inventory: Inventory) -> dict[str, str]:
     """Return place → name of each host: address and port, behind those of its jump hosts.
 
-    The controller's own machine (transport: local) is one place; a recording is none.
+    The controller's own machine (transport: local) is one place; a recording is none. So are
+    switches and BMCs: they are only looked at, and other runs may look too.
     """
     found: dict[str, str] = {}
     for host in inventory.hosts.values():
-        if host.transport == "ssh":
+        if host.is_device and host.role is not Role.ARRAY:
+            continue
+        if host.transport in ("ssh", "https", "http"):
             found[_way(inventory, host)] = host.name
         elif host.transport == "local":
             found[HERE] = host.name

@@ -9,11 +9,15 @@ import concurrent.futures
 import dataclasses
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from kvgate.errors import KvgateError, ParseError
+from kvgate.probes import devices
+from kvgate.spec.adapter import Adapter
 from kvgate.spec.inventory import Host, Inventory
 from kvgate.transport.base import CommandResult, Transport
+from kvgate.untrusted import plain
+from kvgate.witness import Witness
 
 ASK_S = 30.0
 """How long a host may take to answer, once it is connected."""
@@ -107,7 +111,10 @@ class Facts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostReport:
-    """One host's answer: ``facts``, or ``error`` and ``hint``, and how long connecting took."""
+    """One host's answer: ``facts``, or ``error`` and ``hint``, and how long connecting took.
+
+    Of a device: ``device``, what its adapter names as telling who it is.
+    """
 
     name: str
     roles: tuple[str, ...]
@@ -115,11 +122,12 @@ class HostReport:
     facts: Facts | None = None
     error: str = ""
     hint: str = ""
+    device: str = ""
 
     @property
     def ok(self) -> bool:
         """Tell whether the host was reached and told its facts, whatever it lacks."""
-        return self.facts is not None
+        return self.facts is not None or bool(self.device)
 
     @property
     def missing(self) -> tuple[tuple[str, str], ...]:
@@ -140,6 +148,9 @@ class HostReport:
     def row(self) -> tuple[str, str, str, str, str, str, str]:
         """Return the cells host, roles, state, system, clock, tools, missing."""
         facts = self.facts
+        if self.device:
+            asked = f"answered in {self.connect_s * 1000:.0f} ms"
+            return self.name, ", ".join(self.roles), asked, self.device, "", "", ""
         if facts is None:
             return self.name, ", ".join(self.roles), "not reached", "", "", "", ""
         refused = "; sudo is declared and refused" if facts.sudo == "refused" else ""
@@ -168,12 +179,45 @@ class HostReport:
 
 
 def survey_hosts(
-    inventory: Inventory, connect: Callable[[Host], Transport]
+    inventory: Inventory,
+    connect: Callable[[Host], Transport],
+    adapters: Mapping[str, Adapter] | None = None,
 ) -> tuple[HostReport, ...]:
-    """Return a report of every host, in the inventory's order; no host's failure is raised."""
+    """Return a report of every host, in the inventory's order; no host's failure is raised.
+
+    `adapters` are those that its devices are asked by.
+    """
     hosts = tuple(inventory.hosts.values())
+    known = adapters or {}
+
+    def survey(host: Host) -> HostReport:
+        adapter = known.get(host.adapter or "")
+        return _survey_device(host, connect, adapter) if adapter else _survey(host, connect)
+
     with concurrent.futures.ThreadPoolExecutor(min(_AT_ONCE, len(hosts))) as pool:
-        return tuple(pool.map(lambda host: _survey(host, connect), hosts))
+        return tuple(pool.map(survey, hosts))
+
+
+def _survey_device(
+    host: Host, connect: Callable[[Host], Transport], adapter: Adapter
+) -> HostReport:
+    """Ask a device who it is; one that tells nothing of that does not count as reached."""
+    roles = (host.role.value,)
+    begun = time.monotonic()
+    try:
+        witness = Witness(host, connect(host), lambda _: "", adapter)
+        told = devices.about(witness).readings
+    except KvgateError as err:
+        return HostReport(
+            host.name, roles, time.monotonic() - begun, error=err.message, hint=err.hint
+        )
+    took_s = time.monotonic() - begun
+    said = [f"{each.name.partition('.')[2]} {each.value}" for each in told if each.value]
+    if not said:
+        why = "; ".join(dict.fromkeys(each.problem for each in told)) or "it tells nothing"
+        return HostReport(host.name, roles, took_s, error=f"{host.name}: {why}")
+    shown = f"{'simulated, ' if host.simulated else ''}{', '.join(said)} ({adapter.adapter})"
+    return HostReport(host.name, roles, took_s, device=plain(shown, lines=False))
 
 
 def _survey(host: Host, connect: Callable[[Host], Transport]) -> HostReport:

@@ -49,7 +49,8 @@ def outline(workspace: Workspace, setup: Setup) -> Outline:
     head = (
         f"profile {plan.profile}"
         + (": a rehearsal, never an acceptance" if plan.rehearsal else "")
-        + (": on recorded hosts, never an acceptance" if inventory.recorded else ""),
+        + (": on recorded hosts, never an acceptance" if inventory.recorded else "")
+        + (": with simulated devices, never an acceptance" if inventory.simulated else ""),
         f"inventory {inventory.inventory}: "
         + _some(
             tuple(f"{host.name} ({', '.join(host.roles)})" for host in inventory.hosts.values())

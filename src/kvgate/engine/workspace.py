@@ -92,6 +92,20 @@ class Setup:
         """Return the adapter that `host` is asked by: None where it is a computer."""
         return self.adapters[host.adapter].value if host.adapter else None
 
+    @property
+    def identified(self) -> tuple[Host, ...]:
+        """Return the hosts that a gate must find again: all computers, and arrays that can tell.
+
+        Switches and BMCs are no part of what is accepted.
+        """
+        inventory = self.inventory.value
+        arrays = [
+            host
+            for host in inventory.with_role("array")
+            if (adapter := self.adapter(host)) is not None and adapter.identity
+        ]
+        return (*inventory.with_role("all"), *arrays)
+
     def planned(self, gate: str) -> PlannedGate:
         """Return the plan's entry for `gate`; raises UsageError if the plan has none."""
         for entry in self.plan.value.gates:

@@ -255,9 +255,16 @@ def about(witness: Witness) -> Answer:
 
 
 def identity(witness: Witness) -> tuple[str, ...]:
-    """Return what tells this device from all others, ``array:SERIAL``; () where it can't tell."""
+    """Return what tells this device from all others, ``array:SERIAL``.
+
+    Raises TransportError or ParseError where it does not tell.
+    """
     adapter = adapter_of(witness)
     if adapter.identity is None:
-        return ()
+        raise ParseError(f"{witness.host.name}: adapter {adapter.adapter} names no identity")
     told = ask_topic(witness, frozenset({adapter.identity})).readings
-    return tuple(f"{adapter.role}:{each.value}" for each in told if each.value is not None)
+    found = tuple(f"{adapter.role}:{each.value}" for each in told if each.value is not None)
+    if not found:
+        why = "; ".join(dict.fromkeys(each.problem for each in told))
+        raise ParseError(f"{witness.host.name}: does not tell its serial number: {why}")
+    return found

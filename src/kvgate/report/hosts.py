@@ -80,10 +80,11 @@ def _way(host: Host) -> str:
     if host.transport == "local":
         return "local"
     if host.transport == "recorded":
-        return f"recorded ({host.recording})"
+        return f"{'simulated, ' if host.simulated else ''}recorded ({host.recording})"
+    made_up = "simulated: " if host.simulated else ""
     jump = f" by way of {host.jump}" if host.jump else ""
     port = "" if host.port == 22 else f" port {host.port}"
-    return f"{host.transport} to {host.address}{port}{jump}"
+    return f"{made_up}{host.transport} to {host.address}{port}{jump}"
 
 
 def _serials(identity: dict[str, Any]) -> Iterator[Fact]:

@@ -18,6 +18,7 @@ from kvgate.store.layout import SUMS
 
 REHEARSAL = "REHEARSAL — can never be signed as an acceptance"
 RECORDED = "RECORDED — can never be signed as an acceptance"
+SIMULATED = "SIMULATED DEVICES — can never be signed as an acceptance"
 
 
 def build(sources: Sources) -> Page:
@@ -33,7 +34,7 @@ def build(sources: Sources) -> Page:
     page = Page(
         title=_title(sources),
         run=result.run,
-        banner=RECORDED if sources.recorded else REHEARSAL if sources.rehearsal else "",
+        banner=_banner(sources),
         footer_css=css_string(visible(f"{result.run}  journal {result.journal_digest[:16]}")),
         facts=tuple(_facts(sources)),
         mark=MARKS[result.verdict],
@@ -52,6 +53,15 @@ def build(sources: Sources) -> Page:
         verify=tuple(_verify(sources)),
     )
     return harmless(page)
+
+
+def _banner(sources: Sources) -> str:
+    """Return why the run can never be an acceptance; empty where it can."""
+    if sources.recorded:
+        return RECORDED
+    if sources.rehearsal:
+        return REHEARSAL
+    return SIMULATED if sources.setup.inventory.value.simulated else ""
 
 
 def _title(sources: Sources) -> str:
@@ -134,6 +144,11 @@ def _conclusion(sources: Sources) -> Iterator[str]:
         yield f"{', '.join(forced)} opened by force, which bars this run from acceptance."
     if sources.rehearsal:
         yield "A rehearsal shows that the way works; its limits are no acceptance limits."
+    if names := [h.name for h in sources.setup.inventory.value.devices if h.simulated]:
+        yield (
+            f"Simulated, no hardware: {', '.join(names)}; what they tell shows that the way to "
+            "such devices works."
+        )
     if sources.recorded:
         yield "Recorded hosts answered what they once had answered; no hardware was touched."
 

@@ -45,6 +45,7 @@ def _place(value: str) -> str:
     return value
 
 
+Name = Annotated[str, pydantic.StringConstraints(pattern=r"^[a-z0-9][a-z0-9 ._-]{0,63}$")]
 Word = Annotated[str, pydantic.AfterValidator(_word)]
 Place = Annotated[str, pydantic.AfterValidator(_place)]
 
@@ -199,12 +200,12 @@ class Question(Strict):
     these. ``unless`` names a question; this one is asked only where that one told of nothing.
     """
 
-    question: Slug
+    question: Name
     command: Annotated[list[Word], pydantic.Field(min_length=1)] | None = None
     path: Place | None = None
     follow: list[Text | Link] = pydantic.Field(default_factory=list)
     for_each: Literal["port"] | None = None
-    unless: Slug | None = None
+    unless: Name | None = None
     timeout: Duration = Quantity.of(20, "s")
     form: Form
     item: Text | None = None

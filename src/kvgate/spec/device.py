@@ -96,7 +96,10 @@ TOPICS: Mapping[str, Mapping[str, Mapping[str, Known]]] = {
         },
         "switch pfc": {"switch.port.pfc": _of("port")},  # lossless priorities: '3', '3,4'
         "switch ecn": {"switch.ecn": _TEXT},  # by which colours frames are marked, as told
-        "switch counters": {"switch.port.drops": _of("port", "count")},
+        "switch counters": {  # frames dropped since the counters were cleared
+            "switch.port.rx_drops": _of("port", "count"),
+            "switch.port.tx_drops": _of("port", "count"),
+        },
         "switch neighbours": {"switch.port.neighbour": _of("port")},
     },
     "bmc": {
