@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import hashlib
 import io
+import ipaddress
 import queue
 import socket
 import threading
@@ -20,8 +22,8 @@ import paramiko
 
 from kvgate.errors import HostKeyError, HostUnreachableError, LoginError
 from kvgate.spec.inventory import Host
-from kvgate.transport import hostkeys, secret
-from kvgate.transport.packets import BoundedPacketizer
+from kvgate.transport import alarm, hostkeys, secret
+from kvgate.transport.link import Link
 
 KEEP_ALIVE_S = 15
 _MARGIN_S = 1.0
@@ -33,6 +35,7 @@ Tunnel = Callable[[str, int, float], paramiko.Channel]
 
 _Address = tuple[socket.AddressFamily, tuple[Any, ...]]
 _RSA = ("rsa-sha2-512", "rsa-sha2-256", "ssh-rsa")
+_loaded: dict[bytes, paramiko.PKey] = {}  # by SHA-256 of text and passphrase: many hosts, one key
 _KEY_CLASSES = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
 
 
@@ -59,12 +62,13 @@ def dial(host: Host, tunnel: Tunnel | None) -> paramiko.Transport:
     deadline = _Deadline(host.connect_timeout.to("s"))
     stream = _connect(host, tunnel, deadline)  # 1
     try:
-        link = paramiko.Transport(stream, packetizer_class=BoundedPacketizer)
+        link = Link(stream)
     except (paramiko.SSHException, OSError) as err:
         stream.close()
         raise HostUnreachableError(host.name, f"{_where(host)}: {err}") from err
     try:
-        with _ended_at(link, deadline):
+        # By our own clock: paramiko itself waits by that of the wall.
+        with alarm.after(deadline.left() + _MARGIN_S, link.close):
             _shake_hands(host, link, deadline)  # 2
             _check_key(host, link.get_remote_server_key())  # 3
             _log_in(host, link, deadline)  # 4
@@ -73,18 +77,6 @@ def dial(host: Host, tunnel: Tunnel | None) -> paramiko.Transport:
         raise
     link.set_keepalive(KEEP_ALIVE_S)
     return link
-
-
-@contextlib.contextmanager
-def _ended_at(link: paramiko.Transport, deadline: _Deadline) -> Iterator[None]:
-    """Close `link` if the block outlasts the deadline: paramiko itself waits by the wall clock."""
-    timer = threading.Timer(deadline.left() + _MARGIN_S, link.close)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _where(host: Host) -> str:
@@ -118,8 +110,13 @@ def _connect(
 def _look_up(host: Host, deadline: _Deadline) -> list[_Address]:
     """Return the addresses of `host`; a resolver that does not answer costs no more than the rest.
 
-    getaddrinfo knows no time limit: it has a thread of its own, which is left behind then.
+    getaddrinfo knows no time limit: it has a thread of its own, which is left behind then. An
+    address in numbers needs none.
     """
+    with contextlib.suppress(ValueError):
+        numbers = ipaddress.ip_address(host.address or "")
+        if numbers.version == 4:
+            return [(socket.AF_INET, (str(numbers), host.port))]
     found: queue.SimpleQueue[list[_Address] | OSError] = queue.SimpleQueue()
 
     def ask() -> None:
@@ -198,12 +195,12 @@ def _known_hosts(host: Host) -> Path:
 def _known(host: Host) -> tuple[hostkeys.KnownKey, ...]:
     path = _known_hosts(host)
     try:
-        text = path.read_text("utf-8", "replace")
+        known = hostkeys.known_hosts(path)
     except FileNotFoundError:
         return ()
     except OSError as err:
         raise HostKeyError(host.name, f"{path}: {err.strerror}") from err
-    return hostkeys.known_keys(text, hostkeys.host_name(host.address or "", host.port))
+    return known.of(hostkeys.host_name(host.address or "", host.port))
 
 
 def _check_key(host: Host, key: paramiko.PKey) -> None:
@@ -328,9 +325,13 @@ def _load(host: Host, text: str) -> paramiko.PKey:
         else None
     )
     origin = secret.place(host.key) if host.key else "key"
+    read = hashlib.sha256(f"{passphrase}\0{text}".encode("utf-8", "surrogateescape")).digest()
+    if read in _loaded:
+        return _loaded[read]
     for kind in _KEY_CLASSES:
         try:
-            return kind.from_private_key(io.StringIO(text), password=passphrase)
+            _loaded[read] = kind.from_private_key(io.StringIO(text), password=passphrase)
+            return _loaded[read]
         except paramiko.PasswordRequiredException as err:
             raise LoginError(
                 host.name,

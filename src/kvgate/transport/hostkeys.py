@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import dataclasses
 import hashlib
 import hmac
 import re
+import threading
+from collections.abc import Sequence
+from pathlib import Path
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,50 +43,104 @@ def entry(name: str, keytype: str, blob: bytes) -> str:
     return f"{name} {keytype} {base64.b64encode(blob).decode('ascii')}"
 
 
-def known_keys(text: str, name: str) -> tuple[KnownKey, ...]:
-    """Return the keys that the known_hosts `text` holds for `name` (see `host_name`).
+class KnownHosts:
+    """The keys of a known_hosts file, ready to be asked for many hosts.
 
     Lines that can't be read are passed over, as ssh does: they make no key known.
     """
-    found = []
-    for line in text.splitlines():
+
+    def __init__(self, text: str) -> None:
+        self._keys: list[KnownKey] = []
+        self._plain: dict[str, list[int]] = {}  # name in lower case → lines that name just it
+        self._others: list[tuple[int, tuple[_Pattern, ...]]] = []
+        for line in text.splitlines():
+            self._read(line)
+
+    def _read(self, line: str) -> None:
         words = line.split()
         if not words or words[0].startswith("#"):
-            continue
+            return
         marker = words.pop(0) if words[0].startswith("@") else ""
-        if len(words) < 3 or marker not in ("", "@revoked") or not matches(words[0], name):
-            continue
+        if len(words) < 3 or marker not in ("", "@revoked"):
+            return
         try:
             blob = base64.b64decode(words[2], validate=True)
         except (binascii.Error, ValueError):
-            continue
-        found.append(KnownKey(words[1], blob, revoked=bool(marker)))
-    return tuple(found)
+            return
+        number = len(self._keys)
+        self._keys.append(KnownKey(words[1], blob, revoked=bool(marker)))
+        names = words[0].split(",")
+        if any(_SPECIAL.intersection(name) for name in names):
+            self._others.append((number, tuple(_Pattern(name) for name in names)))
+            return
+        for name in dict.fromkeys(name.lower() for name in names):
+            self._plain.setdefault(name, []).append(number)
+
+    def of(self, name: str) -> tuple[KnownKey, ...]:
+        """Return the keys that `name` may show (see `host_name`), in the order of the lines."""
+        found = list(self._plain.get(name.lower(), ()))
+        found += [number for number, patterns in self._others if _covered(patterns, name)]
+        return tuple(self._keys[number] for number in sorted(found))
+
+
+_read: dict[Path, tuple[tuple[int, ...], KnownHosts]] = {}
+_reading = threading.Lock()
+
+
+def known_hosts(path: Path) -> KnownHosts:
+    """Return what `path` holds, read again when it has changed; raises OSError."""
+    with _reading:
+        found = path.stat()
+        state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        if path not in _read or _read[path][0] != state:
+            _read[path] = state, KnownHosts(path.read_text("utf-8", "replace"))
+        return _read[path][1]
+
+
+def known_keys(text: str, name: str) -> tuple[KnownKey, ...]:
+    """Return the keys that the known_hosts `text` holds for `name` (see `host_name`)."""
+    return KnownHosts(text).of(name)
 
 
 def matches(patterns: str, name: str) -> bool:
     """Tell whether a line's first field covers `name`: one matches, and none that is negated."""
+    return _covered([_Pattern(pattern) for pattern in patterns.split(",")], name)
+
+
+def _covered(patterns: Sequence[_Pattern], name: str) -> bool:
     covered = False
-    for pattern in patterns.split(","):
-        if pattern.startswith("!"):
-            if _match(pattern[1:], name):
+    for pattern in patterns:
+        if pattern.matches(name):
+            if pattern.negated:
                 return False
-        elif _match(pattern, name):
             covered = True
     return covered
 
 
-def _match(pattern: str, name: str) -> bool:
-    if pattern.startswith("|1|"):
-        return _match_hashed(pattern, name)
-    expression = re.escape(pattern.lower()).replace(r"\*", ".*").replace(r"\?", ".")
-    return re.fullmatch(expression, name.lower()) is not None
+_SPECIAL = frozenset("*?!|")
 
 
-def _match_hashed(pattern: str, name: str) -> bool:
-    """Compare ``|1|salt|hash`` with HMAC-SHA1(salt, name), both in base64."""
-    try:
-        salt, wanted = (base64.b64decode(part, validate=True) for part in pattern[3:].split("|"))
-    except (binascii.Error, ValueError):
-        return False
-    return hmac.compare_digest(hmac.new(salt, name.encode(), hashlib.sha1).digest(), wanted)
+class _Pattern:
+    """One name of a line's first field: plain, with wildcards, hashed, or negated."""
+
+    def __init__(self, pattern: str) -> None:
+        self.negated = pattern.startswith("!")
+        text = pattern[1:] if self.negated else pattern
+        self._salt = self._hash = b""
+        self._expression = None
+        if not text.startswith("|1|"):
+            whole = re.escape(text.lower()).replace(r"\*", ".*").replace(r"\?", ".")
+            self._expression = re.compile(whole)
+            return
+        with contextlib.suppress(binascii.Error, ValueError):  # |1|salt|hash
+            self._salt, self._hash = (
+                base64.b64decode(part, validate=True) for part in text[3:].split("|")
+            )
+
+    def matches(self, name: str) -> bool:
+        """Tell whether `name` is meant; a hash is HMAC-SHA1(salt, name)."""
+        if self._expression is not None:
+            return self._expression.fullmatch(name.lower()) is not None
+        if not self._hash:
+            return False
+        return hmac.compare_digest(hmac.digest(self._salt, name.encode(), "sha1"), self._hash)

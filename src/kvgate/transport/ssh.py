@@ -7,14 +7,14 @@ import logging
 import select
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
 import paramiko
 
 from kvgate.errors import CommandError, HostUnreachableError, TransportError
 from kvgate.spec.inventory import Host
-from kvgate.transport import leash
+from kvgate.transport import alarm, leash
 from kvgate.transport.dial import dial
 from kvgate.transport.leashed import Leashed
 from kvgate.transport.places import Places
@@ -123,7 +123,7 @@ class SshTransport(Leashed):
         )
         until = time.monotonic() + seconds
         try:
-            with _closed_at(channel, until):
+            with alarm.after(_left(until), channel.close):  # paramiko waits without a limit
                 channel.exec_command(self._wire(words))
             return _ChannelLine(self.name, link, channel, places)
         except Exception as err:
@@ -202,18 +202,6 @@ def _on_the_way(name: str, err: TransportError) -> TransportError:
     if not told.startswith(_BY_HOP):
         told = f"{_BY_HOP} {err.message}"
     return type(err)(name, told, hint=err.hint)
-
-
-@contextlib.contextmanager
-def _closed_at(channel: paramiko.Channel, until: float) -> Iterator[None]:
-    """Close `channel` if the block lasts longer: paramiko waits for a reply without a limit."""
-    timer = threading.Timer(max(0.1, until - time.monotonic()), channel.close)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 class _ChannelLine:
