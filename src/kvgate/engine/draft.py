@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from kvgate.engine.bom_draft import ask, text_of
 from kvgate.engine.draft_facts import Facts, Scratch, about_scratch, look
 from kvgate.engine.draft_reasons import no_limit, no_such_arm, not_asked, reason_for
 from kvgate.errors import CommandError, KvgateError, ParseError
@@ -22,11 +23,11 @@ from kvgate.parse.pci import DISPLAY, Function
 from kvgate.probes import ALL, gather
 from kvgate.probes.network import no_speed
 from kvgate.spec import load, yamlfile
-from kvgate.spec.baseline import Baseline
-from kvgate.spec.expect import coverage, expectations
+from kvgate.spec.expect import Expectations, coverage, expectations
 from kvgate.spec.gate import Criterion, Gate
 from kvgate.spec.inventory import Host, Inventory
 from kvgate.spec.load import Loaded
+from kvgate.spec.load_bom import bom_of
 from kvgate.spec.plan import Plan
 from kvgate.transport.base import Transport
 from kvgate.witness import Witness
@@ -39,11 +40,15 @@ _GIB = 2**30
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Draft:
-    """The texts of the two files, and what a person should know who corrects them."""
+    """The texts of the files, and what a person should know who corrects them.
+
+    ``bom`` is "" where the machine tells no serial number at all.
+    """
 
     inventory: str
     plan: str
     remarks: tuple[str, ...]
+    bom: str = ""
 
 
 def draft(
@@ -67,14 +72,34 @@ def draft(
     inventory = load.inventory_of(yamlfile.parse(text.encode(), "the drafted inventory"))
     baseline = load.load_baseline(workspace / "inventory" / BASELINE_FILE, inventory)
     witness = Witness(inventory.value.hosts[host.name], transport, _forget)
+    bom_text = _bom_text(witness, inventory.value)
+    if bom_text:
+        text = text.replace("hosts:\n", f"bom: {bom_file(host.name)}\nhosts:\n", 1)
+        inventory = load.inventory_of(yamlfile.parse(text.encode(), "the drafted inventory"))
+    bom = bom_of(yamlfile.parse(bom_text.encode(), "the drafted BOM")) if bom_text else None
     scratch = about_scratch(witness, host.scratch) if host.scratch else Scratch()
     silent = _unanswerable(witness)
     if scratch.no_direct:
         silent["fio.direct", ""] = scratch.no_direct
-    out = _scope_out(base.value, gates, inventory.value, baseline.value, facts, silent)
+    expected = expectations(inventory.value, baseline.value, bom.value if bom else None)
+    out = _scope_out(base.value, gates, inventory.value, expected, facts, silent)
     plan_text = _plan_text(base, plan, host.name, out)
     load.plan_of(yamlfile.parse(plan_text.encode(), "the drafted plan"), base.files[0])
-    return Draft(text, plan_text, (*facts.remarks, *_remarks(facts), *scratch.remarks))
+    remarks = (*facts.remarks, *_remarks(facts), *scratch.remarks)
+    return Draft(text, plan_text, remarks, bom_text)
+
+
+def bom_file(host: str) -> str:
+    """Return the name of the bill of materials that is drafted with the inventory of `host`."""
+    return f"bom-{host}.yaml"
+
+
+def _bom_text(witness: Witness, inventory: Inventory) -> str:
+    """Return the bill of materials of the machine, "" where it can't tell its parts."""
+    try:
+        return text_of(witness.host.name, ask(witness, inventory))
+    except (ParseError, CommandError):
+        return ""
 
 
 def _forget(evidence: Evidence) -> EvidenceRef:
@@ -101,12 +126,11 @@ def _scope_out(
     base: Plan,
     gates: Mapping[str, Gate],
     inventory: Inventory,
-    baseline: Baseline,
+    expected: Expectations,
     facts: Facts,
     silent: Mapping[tuple[str, str], str],
 ) -> dict[str, list[str]]:
     """Return reason → criteria, in the gates' order."""
-    expected = expectations(inventory, baseline)
     settled = set(base.scoped_out())
     out: dict[str, list[str]] = {}
     for planned in base.gates:

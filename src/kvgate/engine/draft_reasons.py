@@ -122,6 +122,10 @@ def _undeclared(what: str) -> Callable[[Facts], str]:
     return lambda _facts: f"the inventory does not say {what}: it is agreed, not found by asking"
 
 
+def _no_bom(_facts: Facts) -> str:
+    return "there is no bill of materials: no part of this machine tells a serial number"
+
+
 _REASONS: dict[str, Callable[[Facts], str]] = {
     "disk": _disk,
     "disk.model": _disk_model,
@@ -130,6 +134,11 @@ _REASONS: dict[str, Callable[[Facts], str]] = {
     "nic.speed": _nic_speed,
     "pcie": _pcie,
     "pcie.speed": _pcie_speed,
+    "part.status": _no_bom,
+    "parts.surplus": _no_bom,
+    "part.firmware": _undeclared("which firmware a model of its parts should run"),
+    "nvme.firmware": _undeclared("which firmware its NVMe drives should run"),
+    "host.bios": _undeclared("which BIOS the host should run"),
     "nic.mtu": _undeclared("which MTU a network port should have"),
     "nic.fec": _undeclared("which FEC a network port should use"),
     "nic.neighbour": _undeclared("which switch port a network port should be cabled to"),

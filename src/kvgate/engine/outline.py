@@ -74,7 +74,7 @@ def _gate(workspace: Workspace, setup: Setup, entry: PlannedGate, cost: Cost) ->
     tests = tests_in(workspace.root / entry.suite, name=entry.suite)
     out = setup.plan.value.scoped_out()
     rows = tuple(
-        (c.id, c.text, _limit(setup, c), _covered(setup, c), _tests(tests, c.id))
+        (c.id, c.text, _limit(setup, c), _covered(setup, c), _tests(tests, c))
         for c in gate.criteria
         if c.id not in out
     )
@@ -126,8 +126,10 @@ def _covered(setup: Setup, criterion: Criterion) -> str:
     return _some(tuple(names))
 
 
-def _tests(tests: tuple[SuiteTest, ...], criterion: str) -> str:
-    names = tuple(test.name.removeprefix("test_") for test in tests if criterion in test.settles)
+def _tests(tests: tuple[SuiteTest, ...], criterion: Criterion) -> str:
+    if criterion.method == "manual":
+        return "people, who answer it with the sign-off"
+    names = tuple(test.name.removeprefix("test_") for test in tests if criterion.id in test.settles)
     return ", ".join(names) or "no test"
 
 

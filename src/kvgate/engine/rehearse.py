@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kvgate.engine.draft import Draft, draft
+from kvgate.engine.draft import Draft, bom_file, draft
 from kvgate.engine.holding import HERE, hold
 from kvgate.engine.workspace import (
     LOCAL_INVENTORY,
@@ -93,6 +93,8 @@ def _draft(
     for path, text in zip(written, (found.inventory, found.plan), strict=True):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
+    if found.bom:
+        (written[0].parent / bom_file(host.name)).write_text(found.bom, "utf-8")
     return Drafted(*written, found.remarks)
 
 

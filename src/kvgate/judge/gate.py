@@ -14,6 +14,9 @@ from kvgate.spec.expect import Coverage, Expectations, coverage
 from kvgate.spec.gate import Criterion, Gate, Limit
 from kvgate.spec.inventory import Inventory
 
+UNANSWERED = "people answer it, and nobody has answered yet"
+"""Why a manual check is not run."""
+
 DECLARED_NAMED = 3
 """Declared values that a limit's text names before it goes on with "and N more"."""
 
@@ -169,6 +172,8 @@ def _finding(criterion: Criterion, case: _Case, attempt: Attempt | None) -> Find
         finding = dataclasses.replace(finding, limit=told)
     if finding.verdict is not Verdict.NOT_RUN:
         return finding
+    if criterion.method == "manual" and covers:
+        finding = dataclasses.replace(finding, because=UNANSWERED)
     return dataclasses.replace(finding, hint=_hint(criterion))
 
 
@@ -189,7 +194,8 @@ def _with_declared(measure: str, limit: Limit, covers: Coverage, expected: Expec
 
 
 def _hint(criterion: Criterion) -> str:
-    return "\n".join(filter(None, (criterion.hint, how_to_scope_out(criterion.id))))
+    answer = "it is answered with the sign-off" if criterion.method == "manual" else ""
+    return "\n".join(filter(None, (criterion.hint, answer, how_to_scope_out(criterion.id))))
 
 
 def _because(verdict: Verdict, findings: Sequence[Finding], left_out: int) -> str:
