@@ -88,9 +88,18 @@ class Kept:
             return
         least = min(self._cap, FREE_BYTES)
         self._held.write(piece[: max(0, least - held)])
-        self._held.truncate(min(self._held.tell(), least))
+        self._shrink(whole)
+
+    def cut(self) -> None:
+        """Keep no more than of an answer over its cap: it came to no end."""
+        if len(self) > FREE_BYTES:
+            self._shrink(len(self))
+
+    def _shrink(self, whole: int) -> None:
+        """Hold what is held of half an answer, of `whole` bytes since the last time."""
+        self._held.truncate(min(len(self), self._cap, FREE_BYTES))
         self._held.seek(0, io.SEEK_END)
-        self.dropped += whole - self._held.tell()
+        self.dropped += whole - len(self)
         self.share.empty()
 
     def __len__(self) -> int:

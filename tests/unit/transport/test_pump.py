@@ -6,13 +6,16 @@ import threading
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kvgate.errors import CommandError, LoginError
 from kvgate.spec.inventory import Secret
 from kvgate.transport import pump as pump_module
 from kvgate.transport import secret
+from kvgate.transport.kept import FREE_BYTES, Kept, Shared
 from kvgate.transport.places import Places
-from kvgate.transport.pump import Kept, Pump
+from kvgate.transport.pump import Pump
 
 
 class Script:
@@ -131,3 +134,42 @@ def test_a_secret_is_told_by_its_place_only(monkeypatch: pytest.MonkeyPatch) -> 
     assert secret.place(Secret(env="KVGATE_S")) == "environment variable KVGATE_S"
     with pytest.raises(LoginError, match="/nonexistent/key: No such file"):
         secret.resolve("h", "key", Secret(file="/nonexistent/key"))
+
+
+def test_what_is_over_its_cap_is_held_no_longer() -> None:
+    kept = Kept(4 * FREE_BYTES)
+    for _ in range(5):
+        kept.add(bytes(FREE_BYTES))
+    assert (len(kept), kept.dropped) == (FREE_BYTES, 4 * FREE_BYTES)
+    kept.add(b"more")
+    assert (len(kept.take()), kept.dropped) == (FREE_BYTES, 4 * FREE_BYTES + 4)
+
+
+def test_streams_share_what_goes_beyond_a_mebibyte_and_give_it_back() -> None:
+    all_of_them = Shared(3 * FREE_BYTES)
+    first, second, third = (Kept(10 * FREE_BYTES, all_of_them) for _ in range(3))
+    first.add(bytes(3 * FREE_BYTES))
+    second.add(bytes(2 * FREE_BYTES))
+    assert (len(first), len(second)) == (3 * FREE_BYTES, 2 * FREE_BYTES)
+    third.add(bytes(FREE_BYTES))
+    assert third.dropped == 0, "that much is everyone's own"
+    third.add(b"x")
+    assert (len(third), third.dropped) == (FREE_BYTES, 1)
+    share, data = first.share, first.take()
+    del first
+    assert not all_of_them.take(1), "who holds the bytes holds the share"
+    del share, data
+    assert all_of_them.take(2 * FREE_BYTES)
+    assert not all_of_them.take(1)
+
+
+@given(st.lists(st.integers(0, 3 * FREE_BYTES), max_size=8), st.integers(0, 4 * FREE_BYTES))
+def test_whatever_comes_is_kept_or_counted(sizes: list[int], cap: int) -> None:
+    of = Shared(FREE_BYTES)
+    kept = Kept(cap, of)
+    for size in sizes:
+        kept.add(bytes(size))
+        assert len(kept) <= min(cap, 2 * FREE_BYTES)
+    assert len(kept) + kept.dropped == sum(sizes)
+    del kept
+    assert of.take(FREE_BYTES)
