@@ -62,13 +62,15 @@ LogLevel INFO
 class PrivateSshd:
     """An sshd of our own in `folder` (made if need be); use as a context manager.
 
-    It listens on `port`, or on any free one where that is 0.
+    It listens on `port`, or on any free one where that is 0. With `command` (a line for the
+    account's shell) it runs nothing else, whatever a client sends: a device's own command line.
     Raises HarnessError where the programs are missing, where this account can't be logged in to,
     or where sshd does not answer; the message holds the end of its log.
     """
 
-    def __init__(self, folder: Path, *, port: int = 0) -> None:
+    def __init__(self, folder: Path, *, port: int = 0, command: str = "") -> None:
         self._folder = folder
+        self._forced = f"ForceCommand {command}\nPermitTTY no\n" if command else ""
         self._account = pwd.getpwuid(os.geteuid())
         self._local = LocalTransport("sshd")
         self._process: Process | None = None
@@ -146,6 +148,7 @@ class PrivateSshd:
                 pam="yes" if _locked(self._account.pw_name) else "no",
                 path=_search_path().replace('"', ""),
             )
+            + self._forced
         )
         self._process = self._local.start(
             [sshd, "-D", "-e", "-f", str(config.resolve())],
