@@ -104,6 +104,7 @@ class WebLink:
                 got = link.getresponse()
                 answer = Answer(got)
                 answer.read(got, cap_bytes)
+                got.close()  # or the next question is refused (read1 does not see its own end)
             if got.will_close or answer.dropped:
                 self.drop()
         except (OSError, http.client.HTTPException, ValueError) as err:
