@@ -22,7 +22,7 @@ def test_a_host_that_streams_1_gb(
     site = tmp_path / "site.yaml"
     site.write_text(json.dumps({"inventory": "site", "hosts": {"big": hostile.entry("gigabyte")}}))
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), str(site), str(tmp_path / "run"), "200"],
+        [sys.executable, str(PROGRAM), str(site), str(tmp_path / "run"), "200", "1"],
         capture_output=True,
         timeout=230,
         check=True,
