@@ -25,18 +25,23 @@ def told(question: Question, rows: Sequence[Row], tool: str, *, item: str = "") 
     A row that can't tell a value leaves a problem for it; a question without any row leaves one
     for each summary, as nothing proves nothing.
     """
-    kept = [row for row in rows if not _skipped(question, row, tool)]
+    told_of = kept(question, rows, tool)
     found = [
         reading
-        for row in kept
+        for row in told_of
         for value in question.values
         for reading in _value(question, value, row, tool, item)
     ]
     if not question.item and not item:
         found = _of_the_device(found)
     for summary in question.summaries:
-        found.append(_summary(question, summary, kept, tool))
+        found.append(_summary(question, summary, told_of, tool))
     return found
+
+
+def kept(question: Question, rows: Sequence[Row], tool: str) -> list[Row]:
+    """Return the rows that the question does not leave out."""
+    return [row for row in rows if not _skipped(question, row, tool)]
 
 
 def _skipped(question: Question, row: Row, tool: str) -> bool:
@@ -61,6 +66,8 @@ def _value(question: Question, value: Value, row: Row, tool: str, item: str) -> 
 def _read(value: Value, row: Row, tool: str) -> Quantity | str | None:
     if value.kind == "text":
         text = text_of(row, value.field, tool)
+        if text is None and value.empty is not None and value.field in row:
+            return value.empty
         return text if text is None else _known(value, text[:MOST_TEXT], tool)
     return number(
         scalar(row, value.field, tool),
@@ -88,16 +95,16 @@ def _of_the_device(found: Sequence[Reading]) -> list[Reading]:
     by_name: dict[str, list[Reading]] = {}
     for each in found:
         by_name.setdefault(each.name, []).append(each)
-    kept = []
+    single = []
     for name, readings in by_name.items():
         values = {each.value for each in readings}
         if len(values) == 1:
-            kept.append(readings[0])
+            single.append(readings[0])
             continue
         texts = ", ".join(sorted(str(value) for value in values if value is not None))
         problem = f"the device tells different ones: {texts[:MOST_TEXT]}"
-        kept.append(Reading(name=name, value=None, problem=problem))
-    return kept
+        single.append(Reading(name=name, value=None, problem=problem))
+    return single
 
 
 def _summary(question: Question, summary: Summary, rows: Sequence[Row], tool: str) -> Reading:

@@ -11,10 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kvgate.errors import CommandError, HarnessError, ParseError
+from kvgate.model.part import PartKind
 from kvgate.model.record import Reading
 from kvgate.parse import extract, telling
 from kvgate.parse.text import json_value
+from kvgate.probes import parts
 from kvgate.probes.base import Probe, answer, reading, untold
+from kvgate.probes.parts_read import Part
+from kvgate.spec import adapter as adapter_spec
 from kvgate.spec import device
 from kvgate.spec.adapter import Adapter, Link, Question, is_place
 from kvgate.spec.inventory import Host
@@ -225,6 +229,51 @@ def _unknown(
     return found
 
 
+def _ask_parts(witness: Witness) -> Answer:
+    """Return the parts that the adapter's questions tell of, as `probes.parts` has them."""
+    adapter = adapter_of(witness)
+    asked: list[Testimony] = []
+    kinds: dict[PartKind, list[Part]] = {}
+    failed: dict[PartKind, str] = {}
+    for question in adapter.questions:
+        if question.part is None or kinds.get(question.part.kind):
+            continue
+        kind, tool = question.part.kind, f"{adapter.adapter}: {question.question}"
+        try:
+            rows = _rows(witness, question, "", tool, asked)
+            found = [
+                _part(question.part, row, tool) for row in telling.kept(question, rows or (), tool)
+            ]
+        except (CommandError, ParseError) as err:
+            failed[kind] = err.message
+            continue
+        if rows is not None:
+            kinds.setdefault(kind, []).extend(found)
+    readings = [each for kind, found in kinds.items() for each in parts.told(kind, found)]
+    for kind in failed.keys() - kinds.keys():
+        readings += parts.untold([kind], failed[kind])
+    return answer(readings, *asked)
+
+
+def _part(named: adapter_spec.Part, row: extract.Row, tool: str) -> Part:
+    """Return the part that a row is."""
+
+    def told(field: str | None) -> str | None:
+        return None if field is None else extract.text_of(row, field, tool)
+
+    state = told(named.state)
+    place = told(named.place)
+    return Part(
+        kind=named.kind,
+        serial=told(named.serial),
+        model=told(named.model),
+        part_number=told(named.part_number),
+        firmware=told(named.firmware),
+        places=(place,) if place else (),
+        fault="" if state is None or state in named.good else state,
+    )
+
+
 def _probe(topic: str, measures: Mapping[str, device.Known]) -> Probe:
     asked = frozenset(measures)
     return Probe(
@@ -239,7 +288,8 @@ def _asked(witness: Witness, *, measures: frozenset[str]) -> Answer:
 
 
 def _probes(role: str) -> tuple[Probe, ...]:
-    return tuple(_probe(topic, measures) for topic, measures in device.TOPICS[role].items())
+    topics = tuple(_probe(topic, told) for topic, told in device.TOPICS[role].items())
+    return (*topics, Probe(name=f"{role} parts", measures=parts.MEASURES, ask=_ask_parts))
 
 
 ARRAY = _probes("array")

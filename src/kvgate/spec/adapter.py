@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 import pydantic
 
+from kvgate.model.part import PartKind
 from kvgate.model.quantity import UNITS, Quantity
 from kvgate.spec import device
 from kvgate.spec.base import Duration, Slug, Strict, Text, exactly_one_of
@@ -119,12 +120,14 @@ class Value(Strict):
 
     Without ``unit`` it is a text: with ``known`` one of these, translated, else as told. With
     ``unit`` it is a number, "" a count; ``suffixes`` are units that stand after it in its text
-    (``{G: Gbit/s}``). ``grouped``: thousands are separated by commas.
+    (``{G: Gbit/s}``). ``grouped``: thousands are separated by commas. ``empty`` is what a text
+    means whose field is there and holds nothing.
     """
 
     measure: Text
     field: Text
     known: dict[str, Text] | None = None
+    empty: Text | None = None
     unit: Unit | None = None
     suffixes: dict[str, Unit] | None = None
     grouped: bool = False
@@ -132,8 +135,10 @@ class Value(Strict):
     @pydantic.model_validator(mode="after")
     def _sound(self) -> Value:
         number = self.unit is not None or self.suffixes is not None
-        if self.known is not None and number:
-            raise ValueError("known is for texts, unit and suffixes are for numbers")
+        if (self.known is not None or self.empty is not None) and number:
+            raise ValueError("known and empty are for texts, unit and suffixes for numbers")
+        if self.empty is not None and "{" in self.field:
+            raise ValueError("empty is for one field, not for a template")
         if self.suffixes is not None and self.unit is not None:
             raise ValueError("a number's unit is its own (suffixes) or the same for all (unit)")
         return self
@@ -181,6 +186,30 @@ class Summary(Strict):
         return "count" if self.how == "count" else "text"
 
 
+class Part(Strict):
+    """The parts that a question's rows are, for the bill of materials: which field is what.
+
+    ``state`` is a field whose text is none of ``good`` where the part is faulty.
+    """
+
+    kind: PartKind
+    place: Text | None = None
+    serial: Text | None = None
+    model: Text | None = None
+    part_number: Text | None = None
+    firmware: Text | None = None
+    state: Text | None = None
+    good: list[Text] = pydantic.Field(default_factory=list)
+
+    @pydantic.model_validator(mode="after")
+    def _named(self) -> Part:
+        if self.serial is None and self.place is None:
+            raise ValueError("a part is known by its serial or its place")
+        if (self.state is None) != (not self.good):
+            raise ValueError("state and good go together")
+        return self
+
+
 class Link(Strict):
     """A step along a device's links: where they stand in a document, and which to take.
 
@@ -197,7 +226,8 @@ class Question(Strict):
     ``follow`` names the links to go along from the path's document, step by step; the documents
     at their end are the answer. ``for_each: port`` asks once a declared port, ``{port}`` being
     its name. ``item`` names each row's thing. ``skip`` leaves rows out whose fields are among
-    these. ``unless`` names a question; this one is asked only where that one told of nothing.
+    these. ``part``: each row is one. ``unless`` names a question; this one is asked only where
+    that one told of nothing.
     """
 
     question: Name
@@ -212,6 +242,7 @@ class Question(Strict):
     skip: dict[str, list[Text]] = pydantic.Field(default_factory=dict)
     values: list[Value] = pydantic.Field(default_factory=list)
     summaries: list[Summary] = pydantic.Field(default_factory=list)
+    part: Part | None = None
 
     @pydantic.model_validator(mode="after")
     def _sound(self) -> Question:
@@ -222,8 +253,8 @@ class Question(Strict):
         asked = " ".join(self.command or [self.path or ""])
         if (_PORT in asked) != (self.for_each == "port"):
             raise ValueError("'{port}' and for_each: port go together")
-        if not (self.values or self.summaries):
-            raise ValueError("a question tells at least one value or summary")
+        if not (self.values or self.summaries or self.part):
+            raise ValueError("a question tells at least one value, summary or part")
         return self
 
     @property
