@@ -32,7 +32,8 @@ def cards(witness: Witness) -> tuple[tuple[Card, ...], str, tuple[Testimony, ...
     """Return the GPUs, why there are none, and what was asked."""
     asked = witness.ask(QUERY, timeout_s=SLOW_S, env=PLAIN)
     if not asked.result.ok:
-        return (), refusal(asked, "nvidia-utils"), (asked,)
+        said = asked.result.stdout.decode("utf-8", "replace").strip()
+        return (), said[:200] or refusal(asked, "nvidia-utils"), (asked,)
     placed = witness.ask(SYSFS, timeout_s=SHORT_S, env=PLAIN)
     try:
         told = _query(asked.stdout)

@@ -154,6 +154,7 @@ def _old(told: Testimony) -> rocm_smi.RocmSmi:
 
 
 STATIC = ("amd-smi", "static", "--json")
+XGMI = ("amd-smi", "xgmi", "--json")
 VERSIONS: tuple[Probe, ...] = (
     _probe(
         "amd-smi version",
@@ -194,6 +195,6 @@ GPUS: tuple[Probe, ...] = (
         ("amd-smi", "topology", "--json"),
         _links,
     ),
-    _probe("amd-smi xgmi", ("gpu.xgmi_bit_rate",), ("amd-smi", "xgmi", "--json"), _rates),
+    _probe("amd-smi xgmi", ("gpu.xgmi_bit_rate",), XGMI, _rates),
 )
 PROBES = VERSIONS + GPUS

@@ -112,7 +112,7 @@ def _read(
     if not told.result.ok and not (ended and package == SMARTMONTOOLS):
         return untold(measures, refusal(told, package), [item])
     try:
-        return list(read(told.stdout, item))
+        return list(read(told.result.stdout, item))
     except ParseError as err:
         return untold(measures, err.message, [item])
 

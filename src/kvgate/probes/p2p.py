@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading
 from kvgate.parse import kernel_config, pci, settings
@@ -61,11 +63,12 @@ def ask_amdgpu(witness: Witness) -> Answer:
     return answer([reading(name, settings.yes_no(asked.stdout, "pcie_p2p"))], asked)
 
 
-def _windows_argv(host: Host) -> tuple[str, ...]:
+def windows_argv(addresses: Iterable[str]) -> tuple[str, ...]:
+    """Return the command that reads what the devices at `addresses` offer to others."""
     files = ("resource", "numa_node", "p2pmem/size", "p2pmem/published")
     return class_argv(
         "/sys/bus/pci/devices",
-        *(f"{address}/{file}" for address in host.items("pcie") for file in files),
+        *(f"{address}/{file}" for address in addresses for file in files),
     )
 
 
@@ -74,7 +77,7 @@ def ask_windows(witness: Witness) -> Answer:
     wanted = witness.host.items("pcie")
     if not wanted:
         return Answer((), ())
-    asked = witness.ask(_windows_argv(witness.host), timeout_s=SHORT_S, env=PLAIN)
+    asked = witness.ask(windows_argv(wanted), timeout_s=SHORT_S, env=PLAIN)
     found = pci.windows(asked.result.stdout) if asked.result.exit_status == 0 else ()
     known = {each.address: each for each in found}
     readings: list[Reading] = []
@@ -94,7 +97,7 @@ def ask_windows(witness: Witness) -> Answer:
 
 
 def _windows_commands(host: Host) -> tuple[Command, ...]:
-    return (Command(argv=_windows_argv(host)),) if host.items("pcie") else ()
+    return (Command(argv=windows_argv(host.items("pcie"))),) if host.items("pcie") else ()
 
 
 def _amdgpu_commands(host: Host) -> tuple[Command, ...]:

@@ -5,6 +5,7 @@ Every GPU hangs below a switch of its own; nothing is degraded or faulty.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -29,6 +30,13 @@ from kvgate.probes import (
 )
 
 RECORDED = Path(__file__).parents[2] / "recorded"
+_SPEC = importlib.util.spec_from_file_location(
+    "composed_tools", Path(__file__).with_name("composed_tools.py")
+)
+assert _SPEC
+assert _SPEC.loader
+tools = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(tools)
 GPUS = [f"0000:{bus:02x}:00.0" for bus in (0x05, 0x15, 0x25, 0x35, 0x85, 0x95, 0xA5, 0xB5)]
 DRIVES = [f"nvme{number}n1" for number in range(12)]
 NICS = [f"ens{number}f0np0" for number in range(4)]
@@ -36,7 +44,7 @@ NIC_AT = [f"0000:{bus:02x}:00.0" for bus in (0x41, 0x42, 0xC1, 0xC2)]
 BRIDGE = "0604"
 
 DECLARED: dict[str, Any] = {
-    "gpus": {"count": 8, "id": "1002:74a2"},
+    "gpus": {"count": 8, "id": "1002:74a2", "addresses": GPUS},
     "disks": [{"serial": f"SN{number:04}", "nvme": True} for number in range(12)],
     "nics": [{"name": name, "speed": "100 Gbit/s"} for name in NICS],
     "pcie": [{"address": address, "width": 16} for address in (*GPUS, *NIC_AT)],
@@ -142,7 +150,8 @@ def cards(**changed: str) -> bytes:
             "hwmon/hwmon5/power1_cap": "650000000",
             "hwmon/hwmon5/temp1_input": "41000",
             "hwmon/hwmon5/temp2_input": "45000",
-            "resource": "0x000003e000000000 0x000003ffffffffff 0x000000000014220c",
+            "gpu_busy_percent": "0",
+            "resource": "0x000003c000000000 0x000003ffffffffff 0x000000000014220c",
         } | {name.replace("__", "/"): value for name, value in changed.items()}
         told += [f"{at}/{name}:{value}" for name, value in values.items()]
         for block in ("umc", "sdma", "gfx", "mmhub", "xgmi_wafl", "pcie_bif", "hdp"):
@@ -235,57 +244,6 @@ def net_counters(**changed: str) -> bytes:
     return lines(f"{name}/{file}:{value}" for name in NICS for file, value in values.items())
 
 
-def infiniband() -> bytes:
-    told = []
-    for number, netdev in enumerate(NICS):
-        at = f"mlx5_{number}"
-        told += [
-            f"{at}/fw_ver:22.39.2048",
-            f"{at}/ports/1/state:4: ACTIVE",
-            f"{at}/ports/1/phys_state:5: LinkUp",
-        ]
-        for index, kind in enumerate(("IB/RoCE v1", "RoCE v2", "IB/RoCE v1", "RoCE v2")):
-            gid = "fe80:0000:0000:0000:0000:00ff:fe00:0001"
-            told += [
-                f"{at}/ports/1/gids/{index}:{gid}",
-                f"{at}/ports/1/gid_attrs/types/{index}:{kind}",
-                f"{at}/ports/1/gid_attrs/ndevs/{index}:{netdev}",
-            ]
-        told += [
-            f"{at}/ports/1/hw_counters/{name}:0"
-            for name in (
-                "out_of_sequence",
-                "packet_seq_err",
-                "local_ack_timeout_err",
-                "rp_cnp_handled",
-                "np_cnp_sent",
-                "duplicate_request",
-                "out_of_buffer",
-                "lifespan",
-            )
-        ]
-    return lines(told)
-
-
-def lldp() -> bytes:
-    each = [
-        {
-            name: {
-                "via": "LLDP",
-                "chassis": {
-                    f"leaf{number % 2 + 1}": {"id": {"type": "mac", "value": "02:00:00:00:01:00"}}
-                },
-                "port": {
-                    "id": {"type": "ifname", "value": f"Ethernet1/{number}"},
-                    "descr": "to node1",
-                },
-            }
-        }
-        for number, name in enumerate(NICS)
-    ]
-    return json.dumps({"lldp": {"interface": each}}).encode()
-
-
 MODULE = """
 Handle 0x00{number:02X}, DMI type 17, 92 bytes
 Memory Device
@@ -356,10 +314,10 @@ def answers() -> dict[tuple[str, ...], bytes]:
         ),
         network.SYSFS: sysfs_net(),
         links.SYSFS: net_counters(),
-        rdma.SYSFS: infiniband(),
+        rdma.SYSFS: tools.infiniband(NICS),
         rdma.ECN: lines(f"{name}/ecn/{role}/enable/{p}:{int(p == 3)}" for name in NICS
                         for role in ("roce_np", "roce_rp") for p in range(8)),
-        ("lldpcli", "show", "neighbors", "-f", "json"): lldp(),
+        ("lldpcli", "show", "neighbors", "-f", "json"): tools.lldp(NICS),
         pci.SYSFS: sysfs_pci(),
         pcie_path.TREE: tree(),
         pcie_path.AER: aer(),
@@ -378,6 +336,7 @@ def answers() -> dict[tuple[str, ...], bytes]:
         ("cat", identity.MACHINE_ID): b"0123456789abcdef0123456789abcdef\n",
         ("cat", identity.PRODUCT_SERIAL): b"SN-HOST-1\n",
     }  # fmt: skip
+    found |= tools.answers(DRIVES, NICS, (*GPUS, *NIC_AT))
     for name in DRIVES:
         device = f"/dev/{name}"
         found |= {

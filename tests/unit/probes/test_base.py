@@ -10,7 +10,7 @@ DECLARED = {
     "disks": [{"name": "nosuch0"}, {"serial": "NOSUCH", "nvme": True}],
     "nics": [{"name": "lo"}, {"name": "nosuch0"}],
     "pcie": [{"address": "ffff:ff:1f.7"}],
-    "gpus": {"count": 1, "id": "dead:beef"},
+    "gpus": {"count": 1, "id": "dead:beef", "addresses": ["ffff:ff:1e.7"]},
 }
 
 

@@ -19,7 +19,8 @@ def test_eight_gpus_that_are_alike(server: Any, told: Any) -> None:
     assert found["gpu.bad_pages", ""] == Quantity.of(0, "")
     assert found["gpu.power_cap", ""] == Quantity.of(650, "W")
     assert found["gpu.temperature", ""] == Quantity.of(45, "degC")
-    assert found["gpu.bar_size", ""] == Quantity.of(128, "GiB")
+    assert found["gpu.bar_size", ""] == Quantity.of(256, "GiB")
+    assert found["gpu.large_bar", ""] is True
     assert found["gpu.memory_partition", ""] == "NPS1"
 
 
@@ -77,8 +78,19 @@ def test_a_host_without_declared_gpus_says_so_and_is_not_asked(server: Any) -> N
     for probe in (*gpus.PROBES, *gpu_tools.PROBES):
         witness = server(gpus=None)
         told = probe.ask(witness).readings
-        assert {r.problem for r in told} == {gpus.NONE_DECLARED}
-        assert witness.transport.asked == []
+        if probe.name != "gpu others":
+            assert {r.problem for r in told} == {gpus.NONE_DECLARED}
+            assert witness.transport.asked == []
+
+
+def test_a_host_that_should_have_no_gpu_tells_those_that_it_has(server: Any, told: Any) -> None:
+    found = told(gpus.ask_others(server(gpus=None)))
+    assert found["gpu.seen", ""] == found["gpu.others", ""] == Quantity.of(8, "")
+    bare = pci.SYSFS
+    say = b"0000:00:00.0/vendor:0x1022\n0000:00:00.0/device:0x14a4\n0000:00:00.0/class:0x060000\n"
+    found = told(gpus.ask_others(server({bare: say}, gpus=None)))
+    assert found["gpu.seen", ""] == Quantity.of(0, "")
+    assert found["gpu.other_ids", ""] == "none"
 
 
 @pytest.mark.parametrize(

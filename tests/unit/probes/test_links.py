@@ -6,14 +6,14 @@ import pytest
 from kvgate.errors import ParseError
 from kvgate.model.quantity import Quantity
 from kvgate.parse import fec, lldp, rdma_sysfs
-from kvgate.probes import links, rdma
+from kvgate.probes import links, port_qos, rdma
 
 LLDP = ("lldpcli", "show", "neighbors", "-f", "json")
 
 
 def test_ports_of_a_server(server: Any, told: Any, composed: Any) -> None:
     found: dict[tuple[str, str], Any] = {}
-    for probe in (*links.PROBES, *rdma.PROBES):
+    for probe in (*links.PROBES, *rdma.PROBES, *port_qos.PROBES):
         found |= told(probe.ask(server()))
     nic = composed.NICS[1]
     assert found["nic.mtu", nic] == Quantity.of(9000, "B")
@@ -24,32 +24,26 @@ def test_ports_of_a_server(server: Any, told: Any, composed: Any) -> None:
     assert found["rdma.state", nic] == "ACTIVE"
     assert found["rdma.roce_v2_gids", nic] == Quantity.of(2, "")
     assert found["rdma.losses", nic] == Quantity.of(0, "")
+    assert found["rdma.active_mtu", nic] == Quantity.of(4096, "B")
+    assert found["rdma.default_mode", nic] == "RoCE v2"
+    assert found["rdma.default_tos", nic] == Quantity.of(106, "")
     assert found["nic.pfc_priorities", nic] == "3"
     assert found["nic.ecn_reaction", nic] == "3"
 
 
 def test_losses_are_summed_and_congestion_is_no_loss(server: Any, told: Any, composed: Any) -> None:
-    counts = composed.infiniband()
+    counts = composed.tools.infiniband(composed.NICS)
     for name, count in (("out_of_sequence", 4), ("packet_seq_err", 1), ("np_cnp_sent", 900)):
         at = f"mlx5_0/ports/1/hw_counters/{name}:".encode()
         counts = counts.replace(at + b"0", at + str(count).encode())
     found = told(rdma.ask_devices(server({rdma.SYSFS: counts})))
     assert found["rdma.losses", composed.NICS[0]] == Quantity.of(5, "")
+    assert found["rdma.congestion", composed.NICS[0]] == Quantity.of(900, "")
 
 
 def test_a_port_without_rdma_says_so(server: Any, told: Any, composed: Any) -> None:
     found = told(rdma.ask_devices(server({rdma.SYSFS: (2, b"", b"can't cd")})))
     assert "no RoCE v2" in found["rdma.state", composed.NICS[0]]
-
-
-def test_dcb_is_asked_where_mlnx_qos_refuses(server: Any, told: Any, composed: Any) -> None:
-    nic = composed.NICS[0]
-    found = told(rdma.ask_qos(server({("mlnx_qos", "-i", nic): (127, b"", b"")})))
-    assert found["nic.pfc_priorities", nic]
-    assert "mlnx_qos would" in found["nic.trust", nic]
-    neither = server({("mlnx_qos", "-i", nic): (127, b"", b""),
-                      ("dcb", "-j", "pfc", "show", "dev", nic): (127, b"", b"")})  # fmt: skip
-    assert "neither" in told(rdma.ask_qos(neither))["nic.pfc_priorities", nic]
 
 
 def test_counters_are_told_as_they_are(server: Any, told: Any, composed: Any) -> None:
