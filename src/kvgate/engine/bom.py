@@ -48,8 +48,13 @@ class Reported:
 
 
 def reported(taken: Iterable[Measurement], inventory: Inventory) -> Reported:
-    """Return what measurements tell of parts; a BMC's count as those of the host it manages."""
-    kept = [each for each in taken if each.name in NAMES]
+    """Return what measurements tell of parts; a BMC's count as those of the host it manages.
+
+    What simulated devices tell is no part of a delivery. A part that a device tells twice, among
+    its parts and by a measure of its own, is one.
+    """
+    simulated = {device.name for device in inventory.devices if device.simulated}
+    kept = [each for each in taken if each.name in NAMES and each.host not in simulated]
     texts: dict[tuple[str, str], dict[str, str]] = {}
     told: dict[tuple[str, str], str] = {}
     evidence: dict[str, dict[EvidenceRef, None]] = {}
@@ -64,7 +69,12 @@ def reported(taken: Iterable[Measurement], inventory: Inventory) -> Reported:
             texts.setdefault((each.host, each.item), {})[each.name] = each.value
     found = [part for (host, item), values in texts.items() for part in _parts(host, item, values)]
     placed = tuple(dataclasses.replace(part, host=_managed(part.host, inventory)) for part in found)
-    return Reported(placed, told, {host: tuple(refs) for host, refs in evidence.items()})
+    unique = {
+        (part.host, part.kind, part.serial or str(number)): part
+        for number, part in enumerate(placed)
+    }
+    refs = {host: tuple(of_host) for host, of_host in evidence.items()}
+    return Reported(tuple(unique.values()), told, refs)
 
 
 def _managed(host: str, inventory: Inventory) -> str:
