@@ -24,6 +24,7 @@ from kvgate.model.quantity import Quantity
 from kvgate.report import document, views
 from kvgate.report.show import Shown
 from kvgate.spec.baseline import Baseline
+from kvgate.spec.bom import Bom
 from kvgate.spec.gate import Gate
 from kvgate.spec.inventory import Inventory
 from kvgate.spec.plan import Plan
@@ -46,7 +47,7 @@ class _FromModels(GenerateJsonSchema):
 
 
 def of_model(model: type[pydantic.BaseModel]) -> Schema:
-    """Return the schema of what people write: gate, plan, inventory, baseline."""
+    """Return the schema of what people write: gate, plan, inventory, baseline, BOM."""
     return model.model_json_schema(schema_generator=_FromModels)
 
 
@@ -148,6 +149,7 @@ def schemas() -> dict[str, Schema]:
         "plan": of_plan(),
         "inventory": of_model(Inventory),
         "baseline": of_model(Baseline),
+        "bom": of_model(Bom),
         "run": _Walk().root(Manifest, FORMAT, more=True),
         "findings": _Walk().root(RunResult, findings.FORMAT),
         "report": report.root(views.Page, document.FORMAT),
