@@ -54,8 +54,8 @@ def build_parser() -> argparse.ArgumentParser:
         title="verbs", metavar="VERB", required=True, parser_class=_Parser
     )
     for add in (
-        *(_init, _import, _check, _plan, _run, _rehearse, _draft, _hosts),
-        *(_judge, _report, _seal, _verify, _record, _parse),
+        *(_init, _import, _bom, _check, _plan, _run, _rehearse, _draft, _hosts),
+        *(_judge, _report, _noise, _seal, _verify, _record, _parse),
     ):
         add(verbs)
     return parser
@@ -131,6 +131,18 @@ def _import(verbs: Verbs) -> None:
         "--out", metavar="FILE", help="where to write it, never over a file (default: print it)"
     )
     parser.set_defaults(verb=_verb("prepare", "import_verb"))
+
+
+def _bom(verbs: Verbs) -> None:
+    from kvgate.cli.parser_bom import add_bom
+
+    parser = _add(
+        verbs,
+        "bom",
+        "bills of materials: import, draft, compare and check what was ordered",
+        "kvgate bom draft --out inventory/bom-site-a.yaml",
+    )
+    add_bom(parser, _add, _verb)
 
 
 def _check(verbs: Verbs) -> None:
@@ -259,6 +271,16 @@ def _report(verbs: Verbs) -> None:
     )
     parser.add_argument(
         "--gates", metavar="DIR", help="report on the judgement by these gate files"
+    )
+
+
+def _noise(verbs: Verbs) -> None:
+    _of_run(
+        verbs,
+        "noise",
+        "print how noisy a run's bench was (its A/A rounds), and the margin to propose (2: none)",
+        "kvgate noise runs/20260512T081500Z-rehearsal-1a2b",
+        "review",
     )
 
 
