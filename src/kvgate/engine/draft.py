@@ -52,12 +52,18 @@ class Draft:
 
 
 def draft(
-    host: Host, transport: Transport, entry: Mapping[str, Any], *, workspace: Path, plan: str
+    host: Host,
+    transport: Transport,
+    entry: Mapping[str, Any],
+    *,
+    workspace: Path,
+    plan: str,
+    devices: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Draft:
     """Return the inventory of the machine behind `transport`, and a site plan on top of `plan`.
 
     `entry` is the host's entry as an inventory file has it, without ``declared``; `host` the same
-    as a model. `plan` is a path below `workspace`.
+    as a model. `plan` is a path below `workspace`. `devices` are entries to stand beside it.
 
     1. Look what is there, and declare it. 2. Ask again as G1 will, for what is declared. 3. Scope
     out, with the reason, each criterion of the plan's gates that would cover nothing, whose
@@ -68,7 +74,7 @@ def draft(
     base = load.load_plan(workspace / plan, root=workspace, name=plan)
     gates = {name: each.value for name, each in load.load_gates(workspace / "gates").items()}
     facts = look(Witness(host, transport, _forget))
-    text = _inventory_text(host.name, entry, facts)
+    text = _inventory_text(host.name, entry, facts) + _devices_text(devices or {})
     inventory = load.inventory_of(yamlfile.parse(text.encode(), "the drafted inventory"))
     baseline = load.load_baseline(workspace / "inventory" / BASELINE_FILE, inventory)
     witness = Witness(inventory.value.hosts[host.name], transport, _forget)
@@ -87,6 +93,14 @@ def draft(
     load.plan_of(yamlfile.parse(plan_text.encode(), "the drafted plan"), base.files[0])
     remarks = (*facts.remarks, *_remarks(facts), *scratch.remarks)
     return Draft(text, plan_text, remarks, bom_text)
+
+
+def _devices_text(devices: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the entries of devices, as they stand under an inventory's ``hosts``."""
+    if not devices:
+        return ""
+    plain = yaml.safe_dump({n: dict(each) for n, each in devices.items()}, sort_keys=False)
+    return "".join(f"  {line}\n" for line in plain.splitlines())
 
 
 def bom_file(host: str) -> str:

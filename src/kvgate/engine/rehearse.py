@@ -20,6 +20,7 @@ from kvgate.engine.workspace import (
     frozen_setup,
     load_setup,
 )
+from kvgate.simulate.devices import simulated
 from kvgate.spec.inventory import Host, Inventory
 from kvgate.store.reader import RunReader
 from kvgate.transport.connect import Connections
@@ -27,6 +28,9 @@ from kvgate.transport.sshd import PrivateSshd
 
 SSH_INVENTORY = "inventory/local/rehearsal.yaml"
 SSH_FOLDER = "inventory/local/sshd"
+SSH_PLAN = "gates/plans/local/rehearsal-ssh.yaml"
+DEVICES_FOLDER = "inventory/local/simulated"
+MACHINE = "this-machine"
 SCRATCH = "runs/.scratch"
 
 
@@ -45,35 +49,45 @@ def rehearsal(
 ) -> Iterator[tuple[Setup, tuple[str, ...]]]:
     """Yield the rehearsal's setup and remarks while its sshd runs; nothing is left afterwards.
 
-    The sshd of a `resumed` run listens where the run's frozen inventory has it.
+    Simulated devices answer beside it: a switch, an array and a BMC, marked so in the inventory.
+    What listens for a `resumed` run does so where the run's frozen inventory has it.
     Raises HarnessError where sshd is missing, SpecError where the drafted files are not sound,
     HostsInUseError where this machine is in use by another run of this workspace.
     """
+    ports = _ports(resumed)
+    folder = workspace.root / DEVICES_FOLDER
     with (
         hold(workspace.runs, {HERE: HERE}),
-        PrivateSshd(workspace.root / SSH_FOLDER, port=_port(resumed)) as sshd,
+        PrivateSshd(workspace.root / SSH_FOLDER, port=ports.get(MACHINE, 0)) as sshd,
+        simulated(folder, of=MACHINE, ports=ports) as devices,
     ):
-        drafted = _draft(workspace, plan, SSH_INVENTORY, sshd.host_entry())
+        places = (workspace.root / SSH_INVENTORY, workspace.root / SSH_PLAN)
+        drafted = _draft(workspace, plan, places, sshd.host_entry(), devices)
         yield load_setup(workspace, drafted.plan, drafted.inventory), drafted.remarks
 
 
-def _port(resumed: Path | None) -> int:
-    """Return the port of the sshd that a rehearsal began with, 0 without one."""
+def _ports(resumed: Path | None) -> dict[str, int]:
+    """Return host → the port it had in the rehearsal that goes on; empty without one."""
     if resumed is None:
-        return 0
+        return {}
     hosts = frozen_setup(RunReader(resumed)).inventory.value.hosts.values()
-    return next((host.port for host in hosts if host.transport == "ssh"), 0)
+    return {host.name: host.port for host in hosts}
 
 
 def draft_local(workspace: Workspace, plan: Path) -> Drafted:
     """Draft this machine's inventory, reached without SSH, and its site plan."""
-    return _draft(workspace, plan, LOCAL_INVENTORY, {"transport": "local"})
+    places = (workspace.root / LOCAL_INVENTORY, workspace.root / LOCAL_PLAN)
+    return _draft(workspace, plan, places, {"transport": "local"}, {})
 
 
 def _draft(
-    workspace: Workspace, plan: Path, inventory: str, connection: Mapping[str, Any]
+    workspace: Workspace,
+    plan: Path,
+    places: tuple[Path, Path],
+    connection: Mapping[str, Any],
+    devices: Mapping[str, Mapping[str, Any]],
 ) -> Drafted:
-    """Ask this machine what it has, and write inventory and site plan."""
+    """Ask this machine what it has, and write inventory and site plan into `places`."""
     scratch = workspace.root / SCRATCH
     scratch.mkdir(parents=True, exist_ok=True)
     entry = {
@@ -83,19 +97,23 @@ def _draft(
         "scratch": str(scratch),
         "baseline": "rehearsal-linux",
     }
-    host = Host.model_validate(entry).model_copy(update={"name": "this-machine"})
-    site = Inventory.model_validate({"inventory": "this-machine", "hosts": {"this-machine": entry}})
+    host = Host.model_validate(entry).model_copy(update={"name": MACHINE})
+    site = Inventory.model_validate({"inventory": MACHINE, "hosts": {MACHINE: entry}})
     with Connections(site) as connections:
         found: Draft = draft(
-            host, connections.to(host), entry, workspace=workspace.root, plan=workspace.name(plan)
+            host,
+            connections.to(host),
+            entry,
+            workspace=workspace.root,
+            plan=workspace.name(plan),
+            devices=devices,
         )
-    written = (workspace.root / inventory, workspace.root / LOCAL_PLAN)
-    for path, text in zip(written, (found.inventory, found.plan), strict=True):
+    for path, text in zip(places, (found.inventory, found.plan), strict=True):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
     if found.bom:
-        (written[0].parent / bom_file(host.name)).write_text(found.bom, "utf-8")
-    return Drafted(*written, found.remarks)
+        (places[0].parent / bom_file(host.name)).write_text(found.bom, "utf-8")
+    return Drafted(*places, found.remarks)
 
 
 def _tools() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from kvgate.probes import (
     clock,
+    devices,
     drives,
     gpu_each,
     gpu_nvidia,
@@ -31,6 +32,7 @@ from kvgate.probes import (
 
 __all__ = [
     "clock",
+    "devices",
     "drives",
     "gpu_each",
     "gpu_nvidia",

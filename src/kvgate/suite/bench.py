@@ -79,7 +79,7 @@ class Bench:
     # hosts
 
     def hosts(self, role: str = "all") -> tuple[Host, ...]:
-        """Return the hosts with `role` (``serving``, ``client``, ``all``)."""
+        """Return the hosts with `role`; ``all`` is every computer, and no device."""
         return self.inventory.with_role(role)
 
     def witness(self, host: Host) -> Witness:
