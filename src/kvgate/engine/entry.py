@@ -17,6 +17,7 @@ from kvgate.errors import (
 from kvgate.model.verdict import Disposition
 from kvgate.probes import devices
 from kvgate.probes.identity import identity
+from kvgate.spec.bom import Bom
 from kvgate.spec.inventory import Host
 from kvgate.store.layout import belongs_to_run
 from kvgate.store.reader import RunReader
@@ -32,14 +33,25 @@ _HOSTS_AT_ONCE = 64
 
 
 def identify(
-    run: RunWriter, gate: str, hosts: Sequence[Host], witness: Callable[[Host], Witness]
+    run: RunWriter,
+    gate: str,
+    hosts: Sequence[Host],
+    witness: Callable[[Host], Witness],
+    bom: Bom | None = None,
 ) -> Identities:
-    """Ask every host for its serial numbers, in parallel, and journal them."""
+    """Ask every host for its serial numbers, in parallel, and journal them.
+
+    Parts that a bill of materials orders by serial number, for that host or for any, count too.
+    """
+    ordered = [each for each in bom.judged() if each.serial] if bom else []
 
     def ask(host: Host) -> tuple[tuple[str, ...], str]:
         try:
             asked = witness(host)
-            return (devices.identity if host.is_device else identity)(asked), ""
+            if host.is_device:
+                return devices.identity(asked), ""
+            kinds = frozenset(each.kind for each in ordered if each.host in ("", host.name))
+            return identity(asked, kinds), ""
         except KvgateError as err:
             return (), err.message
         except Exception as err:  # noqa: BLE001  our own fault over one host's answer

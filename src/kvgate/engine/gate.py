@@ -47,7 +47,8 @@ class GateSession:
         self.run.event("gate_begin", gate=self.gate)
         self.progress.send("gate", self.gate, awaits="serial numbers of the hosts")
         hosts = self.setup.identified
-        identities = entry.identify(self.run, self.gate, hosts, witness)
+        bom = self.setup.bom.value if self.setup.bom else None
+        identities = entry.identify(self.run, self.gate, hosts, witness, bom)
         self.run.sync()
         if any(RunReader(self.run.path).events("forced")):
             return

@@ -6,7 +6,7 @@ import re
 
 from kvgate.parse import system
 from kvgate.parse.text import decoded
-from kvgate.probes import drives
+from kvgate.probes import drives, parts
 from kvgate.probes.base import SHORT_S, Command, Probe, answer, as_root, reading
 from kvgate.spec.inventory import Host
 from kvgate.witness import Answer, Testimony, Witness
@@ -55,10 +55,11 @@ def ask_identity(witness: Witness) -> Answer:
     )
 
 
-def identity(witness: Witness) -> tuple[str, ...]:
+def identity(witness: Witness, kinds: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """Return what this hardware is known by, sorted: ``machine-id:…``, ``product:…``, ``disk:…``.
 
-    Where there is none of these, by the MAC addresses of its ports (``mac:…``).
+    Where there is none of these, by the MAC addresses of its ports (``mac:…``). Parts of `kinds`,
+    those that a bill of materials orders by serial number, count too (``drive:…``, ``gpu:…``).
 
     Later gates compare it with what G1 saw. Disks are the declared ones that are there, by
     declared serial or WWN. Empty where the host can be told from no other. Raises TransportError
@@ -75,6 +76,7 @@ def identity(witness: Witness) -> tuple[str, ...]:
             for told in drives.ask_disks(witness).readings
             if told.name == "disk.present" and told.value is True and told.item in known
         ]
+    found += [f"{kind}:{serial}" for kind, serial in parts.serials(witness, kinds)]
     return tuple(sorted(found)) or _mac_addresses(witness)
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kvgate.errors import CommandError, ParseError
-from kvgate.model.part import PartKind, item_of, serial_key
+from kvgate.model.part import PartKind, item_of, kind_of, serial_key
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading
 from kvgate.probes import parts_read
@@ -85,10 +85,29 @@ def _probe(
     return Probe(name=name, measures=MEASURES, ask=ask, commands=commands, tools=tools)
 
 
+def serials(witness: Witness, kinds: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Yield kind and serial number of every part of `kinds` that tells one."""
+    for probe, told_kinds in zip(PROBES, KINDS_TOLD, strict=True):
+        if kinds.intersection(told_kinds):
+            for each in probe.ask(witness).readings:
+                if each.name == TEXTS[0] and kind_of(each.item) in kinds:
+                    yield kind_of(each.item), str(each.value)
+
+
+KINDS_TOLD: tuple[tuple[PartKind, ...], ...] = (
+    ("server", "chassis", "board", "cpu", "dimm"),
+    ("psu",),
+    ("drive",),
+    ("gpu",),
+    ("nic",),
+    ("optic",),
+)
+"""The kinds that each of `PROBES` tells of."""
+
 PROBES: tuple[Probe, ...] = (
     _probe(
         "parts of the firmware's tables",
-        ("server", "chassis", "board", "cpu", "dimm"),
+        KINDS_TOLD[0],
         parts_read.tables,
         parts_read.tables_commands,
         "dmidecode",
