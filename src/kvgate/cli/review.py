@@ -108,3 +108,34 @@ def _forged(run: Path) -> str:
         return ""
     key = wrong[0]
     return f"{key} is {stored.get(key, 'absent')} there, the judge finds {judged.get(key, 'none')}"
+
+
+def noise_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
+    """Print a run's A/A noise and the margin to propose for each measure; 2: it has none."""
+    from kvgate.engine.noise import noise
+    from kvgate.engine.workspace import frozen_setup
+    from kvgate.judge.comparison import percent_told
+    from kvgate.spec.gate import MOST_MARGIN
+    from kvgate.store.reader import RunReader
+    from kvgate.untrusted import plain
+
+    reader = RunReader(run_of(arguments, arguments.run))
+    found = noise(reader, frozen_setup(reader, None))
+    for row in found:
+        what = f"{row.measure}, {row.arm} against itself"
+        print(plain(f"{what}, {row.where or 'everywhere'}, on {row.host}: ") + row.told())
+    if not found:
+        print(
+            "this run has no A/A rounds: nothing is known of its noise\n"
+            "  hint: set workloads.kv.again in the plan to an arm that is to be run twice a round",
+            file=sys.stderr,
+        )
+        return 2
+    noisy = [row for row in found if not isinstance(row.found, str) and row.noisy]
+    if noisy:
+        worst = max(row.found.noise for row in noisy if not isinstance(row.found, str))
+        print(
+            f"the noise is up to {percent_told(worst)}, above {MOST_MARGIN}: margins stay there; "
+            "claims nearer to a limit than the noise will end inconclusive"
+        )
+    return 0 if all(row.margin is not None for row in found) else 2

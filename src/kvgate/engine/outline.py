@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 
-from kvgate.engine.estimate import Cost, cost_of
+from kvgate.engine.estimate import Cost, cost_of, long_of
 from kvgate.engine.suitefiles import SuiteTest, tests_in
 from kvgate.engine.workspace import Setup, Workspace
+from kvgate.judge.comparison import Planned
+from kvgate.judge.sequential import levels
 from kvgate.model.record import ALL_HOSTS
 from kvgate.spec.expect import Requirement, coverage
 from kvgate.spec.gate import Criterion, Gate
 from kvgate.spec.plan import PlannedGate
+from kvgate.spec.ratio import LEAST_BLOCKS
 
 _NAMED = 4  # hosts or items that a cell names before "and N more"
 
@@ -23,6 +26,7 @@ class GateOutline:
     summary: str
     criteria: tuple[tuple[str, str, str, str, str], ...]  # id, text, limit, hosts, tests
     scoped_out: tuple[str, ...]
+    long: tuple[str, ...] = ()  # what takes its time, and how long
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,6 +89,7 @@ def _gate(workspace: Workspace, setup: Setup, entry: PlannedGate, cost: Cost) ->
         f"given up after {entry.give_up_after}",
         criteria=rows,
         scoped_out=_left_out(gate, out),
+        long=tuple(f"{name}: {each.time}" for name, each in long_of(setup.plan.value, gate.gate)),
     )
 
 
@@ -97,9 +102,32 @@ def _limit(setup: Setup, criterion: Criterion) -> str:
     if limit is None:
         return f"none for profile {setup.plan.value.profile}"
     if not limit.matches_inventory:
-        return str(limit)
+        return str(limit) + _compared(setup, criterion) + _margin(criterion)
     wanted = sorted({str(requirement) for key, requirement in _expected(setup, criterion)})
     return f"{limit}: {_some(tuple(wanted))}"
+
+
+def _compared(setup: Setup, criterion: Criterion) -> str:
+    """Return between which arms and over how many blocks is compared, and when is looked."""
+    ratio = criterion.ratio
+    if ratio is None:
+        return ""
+    between = f" for {ratio.of} against {ratio.to}"
+    looks = Planned(setup.plan.value.workloads.looks()).of(criterion.measure)
+    if not looks or looks[0] < LEAST_BLOCKS:
+        few = f"{looks[0] if looks else 0} blocks planned, an interval takes {LEAST_BLOCKS}"
+        return f"{between} ({few}: will be inconclusive)"
+    sure = ", ".join(
+        f"after {look} ({100 * (1 - 2 * level):.5g} %)"
+        for look, level in zip(looks, levels(looks), strict=True)
+    )
+    return f"{between}, {looks[-1]} blocks, looked at {sure}"
+
+
+def _margin(criterion: Criterion) -> str:
+    if criterion.margin is None or criterion.claim is None:
+        return ""
+    return f"; margin {criterion.margin} of the claim {criterion.claim.number}"
 
 
 def _expected(setup: Setup, criterion: Criterion) -> list[tuple[tuple[str, str, str], Requirement]]:

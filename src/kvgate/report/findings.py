@@ -23,6 +23,7 @@ from kvgate.report.views import (
     Look,
     Trouble,
 )
+from kvgate.spec.gate import Criterion
 
 UNKNOWN = "(its text is not among the gate files of this run)"
 _FOLDED_BEYOND = 4  # so many host rows stand open even where all of them passed
@@ -101,7 +102,24 @@ def _facts(finding: Finding, sources: Sources) -> Iterator[Fact]:
         yield Fact("Deployment", criterion.deployment)
     if criterion.statistic:
         yield Fact("Statistic", criterion.statistic)
+    yield from _comparison_facts(finding, criterion)
     yield Fact("Basis", criterion.basis)
+
+
+def _comparison_facts(finding: Finding, criterion: Criterion) -> Iterator[Fact]:
+    """Yield what a comparison rests on; each place its own, where there are several."""
+    if criterion.margin and criterion.claim:
+        yield Fact("Margin", f"{criterion.margin} of the claim {criterion.claim.number}")
+    for host in finding.hosts:
+        told = host.comparison
+        if told is None:
+            continue
+        on = f" on {host_name(host.host)}" if len(finding.hosts) > 1 else ""
+        ratio = told.ratio or "no ratio"
+        within = f", {told.level} interval {told.low} to {told.high}" if told.low else ""
+        yield Fact(f"Ratio{on}", f"{told.of} against {told.to}: {ratio}{within}")
+        yield Fact(f"Blocks{on}", told.blocks)
+        yield Fact(f"Noise floor{on}", f"{told.noise}")
 
 
 def _worst_first(hosts: Iterable[HostFinding]) -> list[HostFinding]:

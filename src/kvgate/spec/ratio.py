@@ -26,7 +26,9 @@ class RatioOf(Strict):
 
     A block is one round with each arm in it once. ``statistic`` makes one number of several
     values that an arm has in a block (of one value it is that value); ``better`` says which
-    way is better, lower for a time, higher for a rate.
+    way is better, lower for a time, higher for a rate. ``interval`` is Student's, which holds
+    what it says while both arms are noisy alike (where only one stalls now and then, 89 to 92 % by
+    simulation); ``bootstrap`` holds it then too, of LEAST_FOR_BOOTSTRAP blocks or more.
     """
 
     of: Slug

@@ -76,6 +76,8 @@ SCENARIOS = {
     "drift": bench(lambda r: (r.gauss(0, 0.01), r.gauss(0, 0.01)), drift=0.01),
     "unequal variance": bench(lambda r: (r.gauss(0, 0.05), r.gauss(0, 0.002))),
 }
+ONE_SIDED = {"stalls in one arm": bench(lambda r: (stalls(r) - 0.03, r.gauss(0, 0.005)))}
+"""What Student's interval does not hold: by 40,000 draws 89 % of 5 blocks, 90 % of 10."""
 
 
 @pytest.mark.parametrize("blocks", [5, 10])
@@ -96,7 +98,7 @@ def test_bootstrap_intervals_hold_it_too(
     record_property: Callable[[str, object], None],
 ) -> None:
     least = []
-    for name, blocks in SCENARIOS.items():
+    for name, blocks in (SCENARIOS | ONE_SIDED).items():
         rng, times, held = random.Random(f"bootstrap/{name}"), draws(8, 500), 0
         for number in range(times):
             found = interval_of(blocks(rng, 12), "bootstrap", seed=f"{name}/{number}")
@@ -105,7 +107,7 @@ def test_bootstrap_intervals_hold_it_too(
         least.append(held / times)
     if FULL:
         assert min(least) >= COVERED
-    assert sum(least) / len(least) >= 0.85  # of the few draws together: 93 % can't be told by 48
+    assert sum(least) / len(least) >= 0.85  # of the few draws together: 93 % can't be told by 56
 
 
 @pytest.mark.parametrize("looks", LOOKS)
