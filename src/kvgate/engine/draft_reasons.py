@@ -142,6 +142,7 @@ _REASONS: dict[str, Callable[[Facts], str]] = {
     "nic.mtu": _undeclared("which MTU a network port should have"),
     "nic.fec": _undeclared("which FEC a network port should use"),
     "nic.neighbour": _undeclared("which switch port a network port should be cabled to"),
+    "card": _gpu,
     "gpu.count": _gpu,
     "gpu.driven": _gpu,
     "cpu.model": _untold("the model of its processors"),

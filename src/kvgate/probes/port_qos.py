@@ -26,7 +26,10 @@ from kvgate.probes.base import (
 from kvgate.spec.inventory import Host
 from kvgate.witness import Answer, Testimony, Witness
 
-MEASURES = ("nic.pfc_priorities", "nic.trust", "nic.dscp_of_lossless")
+MEASURES = ("nic.pfc_priorities", "nic.trust", "nic.dscp_of_lossless", "nic.dscp26_lossless")
+RDMA_DSCP = 26
+"""What RoCE v2 is marked with by custom: TOS 106 is DSCP 26 with ECN (ECT(0))."""
+
 PLACES = class_argv("/sys/class/net", "*/device/uevent")
 BROADCOM, PENSANDO = "bnxt_en", "ionic"
 _NICCLI = (
@@ -135,6 +138,12 @@ def _told(
         reading(MEASURES[0], ", ".join(map(str, lossless)) or "none", item=item),
         reading(MEASURES[1], trust, f"{tool} tells no trust", item=item),
         reading(MEASURES[2], ", ".join(codes) or None, none, item=item),
+        reading(
+            MEASURES[3],
+            table[RDMA_DSCP] in lossless if RDMA_DSCP in table else None,
+            f"{tool} tells no priority of DSCP {RDMA_DSCP}",
+            item=item,
+        ),
     ]
 
 

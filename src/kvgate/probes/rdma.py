@@ -166,7 +166,10 @@ def ask_defaults(witness: Witness) -> Answer:
 
 
 def ask_ecn(witness: Witness) -> Answer:
-    """Return the priorities on which a declared port takes part in ECN, as both of its roles."""
+    """Return the priorities on which a declared port takes part in ECN, as both of its roles.
+
+    ``nic.ecn_priority3``: in both, on the priority that RDMA has by custom.
+    """
     names = ("nic.ecn_notification", "nic.ecn_reaction")
     asked = witness.ask(ECN, timeout_s=SHORT_S, env=PLAIN)
     found = sysfs.attributes(asked.result.stdout, "ECN") if asked.result.exit_status == 0 else {}
@@ -182,6 +185,9 @@ def ask_ecn(witness: Witness) -> Answer:
             on = ", ".join(sorted(priority for priority, state in told.items() if state == "1"))
             why = f"{item}'s driver shows no ECN settings in sysfs"
             readings.append(reading(name, (on or "none") if told else None, why, item=item))
+        both = [values.get(f"ecn/{role}/enable/3") for role in ("roce_np", "roce_rp")]
+        third = None if None in both else all((each or b"").strip() == b"1" for each in both)
+        readings.append(reading("nic.ecn_priority3", third, why, item=item))
     return answer(readings, asked)
 
 
@@ -209,7 +215,7 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         name="port ecn",
-        measures=("nic.ecn_notification", "nic.ecn_reaction"),
+        measures=("nic.ecn_notification", "nic.ecn_reaction", "nic.ecn_priority3"),
         ask=ask_ecn,
         commands=asks(ECN),
         items="nic",

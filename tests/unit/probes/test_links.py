@@ -29,6 +29,7 @@ def test_ports_of_a_server(server: Any, told: Any, composed: Any) -> None:
     assert found["rdma.default_tos", nic] == Quantity.of(106, "")
     assert found["nic.pfc_priorities", nic] == "3"
     assert found["nic.ecn_reaction", nic] == "3"
+    assert found["nic.ecn_priority3", nic] is True
 
 
 def test_losses_are_summed_and_congestion_is_no_loss(server: Any, told: Any, composed: Any) -> None:

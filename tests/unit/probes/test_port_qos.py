@@ -62,6 +62,7 @@ def test_the_vendors_tool_is_asked_once_and_found_by_pci_address(
     found = told(port_qos.ask_qos(witness))
     assert (found["nic.pfc_priorities", NIC], found["nic.trust", NIC]) == ("3", "dscp")
     assert found["nic.dscp_of_lossless", NIC] == codes
+    assert found["nic.dscp26_lossless", NIC] is True
     asked = [argv for argv in witness.transport.asked if argv == tool(witness.host)]
     assert len(asked) == 1
 
