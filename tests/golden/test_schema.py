@@ -22,7 +22,7 @@ from kvgate.store.reader import RunReader
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = Path(__file__).resolve().parent / "site"
-KINDS = ("gate", "plan", "inventory", "baseline", "run", "findings", "report")
+KINDS = ("gate", "plan", "inventory", "baseline", "bom", "run", "findings", "report")
 
 
 def schema(kind: str) -> Any:
@@ -47,6 +47,8 @@ def written() -> Iterator[tuple[str, Path]]:
     for path in sorted((ROOT / "inventory/examples").glob("*.yaml")):
         yield "inventory", path
     yield "baseline", ROOT / "inventory/baseline.yaml"
+    for path in sorted((ROOT / "inventory").glob("bom-*.yaml")):
+        yield "bom", path
     for path in sorted((SITE / "gates").glob("*.yaml")):
         yield "gate", path
     for kind in ("plan", "inventory", "baseline"):
