@@ -64,7 +64,7 @@ def rehearse_verb(arguments: argparse.Namespace, command: list[str]) -> int:
     workspace = workspace_of(arguments)
     console = make_console()
     resumed = run_of(arguments, arguments.resume) if arguments.resume else None
-    with rehearsal(workspace, Path(arguments.plan), resumed=resumed) as (setup, remarks):
+    with rehearsal(workspace, Path(arguments.plan), resumed=resumed) as (setup, remarks, held):
         for remark in remarks:
             console.print(plain(remark), style="dim", markup=False)
         if resumed:
@@ -74,6 +74,7 @@ def rehearse_verb(arguments: argparse.Namespace, command: list[str]) -> int:
             refuse_unsound(workspace, setup)
             gates = [entry.gate for entry in setup.plan.value.gates]
             path = create_run(workspace, setup, gates=gates, command=command)
+            held.name_run(path.name)
         ended = _watched(workspace, setup, path)
     return _conclude(workspace, ended, "rehearse")
 

@@ -22,6 +22,7 @@ from kvgate.engine.workspace import (
 )
 from kvgate.simulate.devices import simulated
 from kvgate.spec.inventory import Host, Inventory
+from kvgate.store.hostlock import HostLock
 from kvgate.store.reader import RunReader
 from kvgate.transport.connect import Connections
 from kvgate.transport.sshd import PrivateSshd
@@ -43,11 +44,19 @@ class Drafted:
     remarks: tuple[str, ...]
 
 
+class Rehearsed(NamedTuple):
+    """What is rehearsed: the setup, remarks on it, and the hold on this machine, to name its run."""
+
+    setup: Setup
+    remarks: tuple[str, ...]
+    held: HostLock
+
+
 @contextlib.contextmanager
 def rehearsal(
     workspace: Workspace, plan: Path, *, resumed: Path | None = None
-) -> Iterator[tuple[Setup, tuple[str, ...]]]:
-    """Yield the rehearsal's setup and remarks while its sshd runs; nothing is left afterwards.
+) -> Iterator[Rehearsed]:
+    """Yield what is rehearsed while its sshd runs; nothing is left afterwards.
 
     Simulated devices answer beside it: a switch, an array and a BMC, marked so in the inventory.
     What listens for a `resumed` run does so where the run's frozen inventory has it.
@@ -57,13 +66,14 @@ def rehearsal(
     ports = _ports(resumed)
     folder = workspace.root / DEVICES_FOLDER
     with (
-        hold(workspace.runs, {HERE: HERE}),
+        hold(workspace.runs, {HERE: HERE}, resumed.name if resumed else "") as held,
         PrivateSshd(workspace.root / SSH_FOLDER, port=ports.get(MACHINE, 0)) as sshd,
         simulated(folder, of=MACHINE, ports=ports) as devices,
     ):
         places = (workspace.root / SSH_INVENTORY, workspace.root / SSH_PLAN)
         drafted = _draft(workspace, plan, places, sshd.host_entry(), devices)
-        yield load_setup(workspace, drafted.plan, drafted.inventory), drafted.remarks
+        setup = load_setup(workspace, drafted.plan, drafted.inventory)
+        yield Rehearsed(setup, drafted.remarks, held)
 
 
 def _ports(resumed: Path | None) -> dict[str, int]:

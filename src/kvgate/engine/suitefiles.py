@@ -31,6 +31,8 @@ def tests_in(folder: Path, *, name: str) -> tuple[SuiteTest, ...]:
             tree = ast.parse(path.read_bytes(), filename=str(path))
         except SyntaxError as err:
             raise SpecError(f"{shown}:{err.lineno}: {err.msg}") from err
+        except (ValueError, RecursionError, MemoryError) as err:  # a NUL byte, or far too deep
+            raise SpecError(f"{shown}: is no Python: {err}") from err
         found += [
             SuiteTest(
                 shown,

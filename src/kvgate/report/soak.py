@@ -31,16 +31,16 @@ def chart(gate: str, sources: Sources) -> Chart | None:
     windows = [each for each in sources.measurements if each.name in _TITLES]
     if not windows:
         return None
-    began = _began(sources, windows)
+    began = _Began.of(sources, windows)
     width_s = _width_s(sources)
-    middles = _middles(windows, width_s, began)
+    middles = _middles(windows, width_s, _ends(windows, sources.events, began))
     found = tuple(_panels(windows, middles))
     panels = tuple(panel for panel, _ in found)
     name = f"{gate.lower()}-soak"
     if not panels:
         return Chart(name, _TITLE, "No window of the soak has a value that can be drawn.", None)
     end_s = max(max(point.at for panel in panels for point in panel.points) + width_s / 2, width_s)
-    cpu = _telemetry(sources, began, end_s)
+    cpu = _telemetry(sources, began.utc, end_s)
     shades = tuple(_shades(sources.events, began, end_s))
     missing = len(windows) - sum(used for _, used in found)
     hosts = len({each.host for each in windows})
@@ -65,15 +65,48 @@ def _note(missing: int, hosts: int, cpu: bool, shades: bool) -> str:
     return " ".join(parts)
 
 
-def _began(sources: Sources, windows: Iterable[Measurement]) -> datetime.datetime:
-    """Return when the soak began: its child's begin, else the first sample, else a window's end."""
-    for event in sources.events:
-        if event.kind == "child_begin" and str(event.fields.get("what")).startswith("soak"):
-            return show.moment(event.utc)
-    for sample in sources.run.telemetry():
-        if (at := _when(sample.get("utc"))) is not None:
-            return at
-    return min(show.moment(each.taken_at) for each in windows)
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Began:
+    """When the soak began, by UTC and, where the journal tells, by the monotonic clock of a boot."""
+
+    utc: datetime.datetime
+    mono: float = 0.0
+    boot: str | None = None
+
+    @classmethod
+    def of(cls, sources: Sources, windows: Iterable[Measurement]) -> _Began:
+        """Return its child's begin, else the first sample, else a window's end."""
+        for event in sources.events:
+            if event.kind == "child_begin" and str(event.fields.get("what")).startswith("soak"):
+                return cls(show.moment(event.utc), event.mono, event.boot)
+        for sample in sources.run.telemetry():
+            if (at := _when(sample.get("utc"))) is not None:
+                return cls(at)
+        return cls(min(show.moment(each.taken_at) for each in windows))
+
+    def until(self, event: JournalEvent) -> float:
+        """Return the seconds from it to `event`, which a step of the clock doesn't change."""
+        if event.boot == self.boot:
+            return event.mono - self.mono
+        return (show.moment(event.utc) - self.utc).total_seconds()
+
+
+def _ends(
+    windows: Iterable[Measurement], events: Iterable[JournalEvent], began: _Began
+) -> dict[float, float]:
+    """Return window → the seconds since the start at which it ended."""
+    blocks = {
+        str(event.fields.get("block")): began.until(event)
+        for event in events
+        if event.kind == "block_end"
+    }
+    ends: dict[float, float] = {}
+    for each in windows:
+        if (index := _index(each)) is not None:
+            recorded = (show.moment(each.taken_at) - began.utc).total_seconds()
+            at = blocks.get(each.block, recorded)
+            ends[index] = max(at, ends.get(index, at))
+    return ends
 
 
 def _width_s(sources: Sources) -> float:
@@ -90,18 +123,13 @@ def _index(each: Measurement) -> float | None:
 
 
 def _middles(
-    windows: Iterable[Measurement], width_s: float, began: datetime.datetime
+    windows: Iterable[Measurement], width_s: float, ends: dict[float, float]
 ) -> dict[float, float]:
     """Return window → the seconds since the start at which its middle lies.
 
     A window is recorded at its end. Where all were recorded at once, they are taken to have
     followed each other without a gap.
     """
-    ends: dict[float, float] = {}
-    for each in windows:
-        if (index := _index(each)) is not None:
-            at = (show.moment(each.taken_at) - began).total_seconds()
-            ends[index] = max(at, ends.get(index, at))
     order = sorted(ends)
     times = [ends[index] for index in order]
     if all(late > early for early, late in itertools.pairwise((0.0, *times))):
@@ -136,14 +164,12 @@ def _panels(windows: list[Measurement], middles: dict[float, float]) -> Iterator
         yield Panel(title, unit, points=points), sum(len(each) for each in values.values())
 
 
-def _shades(
-    events: Iterable[JournalEvent], began: datetime.datetime, end_s: float
-) -> Iterator[Shade]:
+def _shades(events: Iterable[JournalEvent], began: _Began, end_s: float) -> Iterator[Shade]:
     """Yield the faults; one without a journalled repair lasts to the end."""
     open_: dict[tuple[str, str], float] = {}
     for event in events:
         key = (str(event.fields.get("fault")), str(event.fields.get("host")))
-        at = (show.moment(event.utc) - began).total_seconds()
+        at = began.until(event)
         if event.kind == "fault_begin":
             open_[key] = at
         elif event.kind == "fault_repaired" and key in open_:
