@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kvgate.engine.draft import Draft, bom_file, draft
 from kvgate.engine.holding import HERE, hold
