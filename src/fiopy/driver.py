@@ -6,38 +6,18 @@ import dataclasses
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from fiopy import jobfile, output
-from fiopy.errors import (
-    FioCancelled,
-    FioError,
-    FioFailed,
-    FioJobError,
-    FioMissing,
-    FioOutputError,
-    FioTimeout,
-)
+from fiopy import jobfile
+from fiopy.errors import FioJobError
+from fiopy.found import Found
 from fiopy.job import Job
 from fiopy.progress import Progress, Watch
-from fiopy.result import Output
 from fiopy.runner import Finished, Runner, Running
-from fiopy.version import Version
+from fiopy.verdict import Run, judge
 
 _GRACE_S = 15.0  # what the runner gets to report an end beyond the deadline
 _LOOK_EVERY_S = 0.1  # how soon a cancel is seen
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """One run of fio: the job file it was given, how it ended, and what it said.
-
-    ``output`` is None where what it printed could not be read.
-    """
-
-    job_text: str
-    finished: Finished
-    output: Output | None = None
 
 
 def run(
@@ -47,35 +27,65 @@ def run(
     folder: str,
     deadline_s: float,
     fio: str = "fio",
+    found: Found | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     progress_every_s: int = 1,
     cancel: threading.Event | None = None,
 ) -> Run:
     """Run `jobs` with fio and return what it measured.
 
-    1. write the job file into `folder` (on the runner's machine); 2. start fio; 3. wait, calling
-    `on_progress` about every `progress_every_s` from the thread that reads; 4. remove the job
-    file; 5. read the result. ``output.jobs`` of the returned Run is never empty.
+    1. check the jobs against the fio that was `found` (see `find`), if given; 2. write the job
+    file into `folder` (on the runner's machine); 3. start fio; 4. wait, calling `on_progress`
+    about every `progress_every_s` from the thread that reads; 5. remove the job file; 6. read the
+    result. ``output.jobs`` of the returned Run is never empty.
 
-    Raises FioJobError (nothing was started), FioMissing, FioCancelled, FioTimeout, FioFailed,
-    FioOutputError; all but the first two carry ``run``. What the runner raises passes through.
+    Raises FioJobError and FioUnfit (nothing was started), FioMissing, FioCancelled, FioTimeout,
+    FioKilled, FioNoSpace, FioEngineMissing, FioVerifyFailed, FioFailed, FioOutputError; all that
+    come after the start carry ``run``. What the runner raises passes through.
     """
     text = jobfile.to_text(jobs)
     if progress_every_s < 1:
         raise FioJobError(f"progress_every_s is {progress_every_s}; fio takes whole seconds from 1")
-    path = f"{folder.rstrip('/')}/{re.sub(r'[^A-Za-z0-9._-]', '_', jobs[0].name)[:60]}.fio"
+    if found is not None:
+        found.check(jobs)  # 1.
+    path = job_path(folder, jobs[0].name)
     argv = [fio, "--output-format=json"]
     watch = None
     if on_progress is not None:
         argv.append(f"--status-interval={progress_every_s}")
         watch = Watch(on_progress).feed
-    runner.write_file(path, text.encode())  # 1.
+    finished, cancelled = carry_out(
+        [*argv, path], {path: text}, runner, deadline_s=deadline_s, cancel=cancel, on_stdout=watch
+    )
+    return judge(text, finished, cancelled)  # 6.
+
+
+def job_path(folder: str, name: str) -> str:
+    """Return where the job file called after `name` stands in `folder`."""
+    return f"{folder.rstrip('/')}/{re.sub(r'[^A-Za-z0-9._-]', '_', name)[:60]}.fio"
+
+
+def carry_out(
+    argv: Sequence[str],
+    files: Mapping[str, str],
+    runner: Runner,
+    *,
+    deadline_s: float,
+    cancel: threading.Event | None = None,
+    on_stdout: Callable[[bytes], None] | None = None,
+) -> tuple[Finished, bool]:
+    """Run `argv` with `files` (path → text) beside it; return its end and whether cancelled.
+
+    It has ended and the files are gone on every way out.
+    """
     try:
-        running = runner.start([*argv, path], deadline_s=deadline_s, on_stdout=watch)  # 2.
-        finished, cancelled = _wait(running, deadline_s, cancel)  # 3.
+        for path, text in files.items():
+            runner.write_file(path, text.encode())  # 2.
+        running = runner.start(argv, deadline_s=deadline_s, on_stdout=on_stdout)  # 3.
+        return _wait(running, deadline_s, cancel)  # 4.
     finally:
-        runner.remove_file(path)  # 4.
-    return _judge(text, finished, cancelled)  # 5.
+        for path in files:
+            runner.remove_file(path)  # 5.
 
 
 def _wait(
@@ -96,78 +106,3 @@ def _wait(
             running.stop()
         finally:
             raise err  # the first error, also where stopping raises another
-
-
-def _judge(text: str, finished: Finished, cancelled: bool) -> Run:
-    """Return the Run if it is a measurement; raises the error that fits otherwise."""
-    run = Run(job_text=text, finished=finished)
-    after = f"after {finished.elapsed_s:.1f} s"
-    if cancelled:
-        raise FioCancelled(f"fio was cancelled {after}", run=run)
-    if finished.timed_out:
-        raise FioTimeout(
-            f"fio was ended {after} by its deadline",
-            run=run,
-            hint="the storage is slower than planned for, or hangs; see its log",
-        )
-    missing(finished)
-    if finished.dropped_bytes:
-        raise FioOutputError(
-            f"{finished.dropped_bytes} bytes of fio's output were over the cap",
-            run=run,
-            hint="report less often, or group the jobs",
-        )
-    try:
-        said = output.parse(finished.stdout, finished.stderr, finished.exit_status)
-    except FioOutputError as err:
-        err.run = run
-        if finished.exit_status == 0:
-            raise
-        raise FioFailed(
-            f"fio exited {finished.exit_status} {after}: {err.message}", hint=err.hint, run=run
-        ) from err
-    run = dataclasses.replace(run, output=said)
-    if finished.exit_status is None:
-        raise FioFailed(f"fio ended {after} without an exit status", run=run)
-    if said.failed:
-        raise FioFailed(f"fio exited {finished.exit_status} {after}: {said.why()}", run=run)
-    if not said.jobs:
-        raise FioOutputError("fio exited 0 and printed no result", run=run)
-    return run
-
-
-def missing(finished: Finished) -> None:
-    """Raise FioMissing if `finished` says that there is no such command."""
-    if finished.exit_status in (126, 127):
-        raise FioMissing(
-            f"there is no fio at '{finished.argv[0]}'",
-            hint="install the package 'fio', or say where it is",
-        )
-
-
-def version(runner: Runner, *, fio: str = "fio", timeout_s: float = 20) -> Version:
-    """Return fio's version; raises FioMissing, FioOutputError."""
-    return Version.parse(_ask(runner, [fio, "--version"], timeout_s))
-
-
-def engines(runner: Runner, *, fio: str = "fio", timeout_s: float = 20) -> tuple[str, ...]:
-    """Return the I/O engines that fio was built with, as `fio --enghelp` lists them."""
-    return parse_engines(_ask(runner, [fio, "--enghelp"], timeout_s))
-
-
-def parse_engines(text: str) -> tuple[str, ...]:
-    """Return the names below ``Available IO engines:``; raises FioOutputError if there are none."""
-    _, heading, listed = text.partition("Available IO engines:")
-    names = tuple(re.findall(r"^\s+([a-z0-9_-]+)$", listed, re.MULTILINE)) if heading else ()
-    if not names:
-        raise FioOutputError("`fio --enghelp` lists no engines")
-    return names
-
-
-def _ask(runner: Runner, argv: list[str], timeout_s: float) -> str:
-    finished = runner.run(argv, timeout_s=timeout_s)
-    missing(finished)
-    if finished.exit_status != 0:
-        complaint = finished.stderr.decode("utf-8", "replace").strip()[:300]
-        raise FioError(f"`{' '.join(argv)}` exited {finished.exit_status}: {complaint}")
-    return finished.stdout.decode("utf-8", "replace")

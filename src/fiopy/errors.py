@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fiopy.driver import Run
+    from fiopy.verdict import Run
 
 
 class FioError(Exception):
@@ -97,3 +97,7 @@ class FioTimeout(FioFailed):
 
 class FioOutputError(FioError):
     """What fio printed is cut, damaged or of a form that is not known: never a guess."""
+
+
+class FioApart(FioFailed):
+    """Initiators that were to work at once did not begin together, or it is not known whether."""

@@ -16,6 +16,7 @@ from fiopy.errors import FioOutputError
 from fiopy.result import DiskUse, JobResult, Latency, Transfer
 from fiopy.version import Version
 
+_ALL_CLIENTS = "All clients"
 _BEGIN = re.compile(r"^\{(?=\s*(?:\"|\Z))", re.MULTILINE)
 
 
@@ -69,15 +70,21 @@ def version_of(document: Mapping[str, Any]) -> Version:
 
 def jobs_of(document: Mapping[str, Any]) -> tuple[JobResult, ...]:
     """Return the jobs of `document` in printed order; raises FioOutputError on unknown forms."""
-    if "jobs" not in document and "client_stats" in document:
-        raise FioOutputError("this is the output of `fio --client`, which is not read yet")
     major = version_of(document).major
-    jobs = document.get("jobs")
+    key = "client_stats" if "jobs" not in document and "client_stats" in document else "jobs"
+    jobs = document.get(key)
     if not isinstance(jobs, list):
         raise FioOutputError("fio's JSON has no list of jobs")
-    return tuple(
-        _job(_object(job, f"jobs[{n}]"), f"jobs[{n}]", major) for n, job in enumerate(jobs)
+    found = tuple(
+        _job(_object(job, f"{key}[{n}]"), f"{key}[{n}]", major) for n, job in enumerate(jobs)
     )
+    # `fio --client` adds an entry that sums up all others (client.c, handle_ts)
+    return found[:-1] if key == "client_stats" and found[-1:] == _sums(found) else found
+
+
+def _sums(jobs: tuple[JobResult, ...]) -> tuple[JobResult, ...]:
+    """Return the last of `jobs` if it is fio's sum over all clients, in a tuple; () otherwise."""
+    return jobs[-1:] if len(jobs) > 1 and jobs[-1].name == _ALL_CLIENTS else ()
 
 
 def disks_of(document: Mapping[str, Any]) -> tuple[DiskUse, ...]:
@@ -99,6 +106,8 @@ def _job(job: Mapping[str, Any], where: str, major: int) -> JobResult:
     return JobResult(
         name=_text(job, "jobname", where),
         error=_whole(job, "error", where),
+        client=_client(job, where),
+        started_at_ms=_optional_whole(job, "job_start", where),
         group=_optional_whole(job, "groupid", where),
         elapsed_s=_optional_whole(job, "elapsed", where),
         total_errors=_optional_whole(job, "total_err", where),
@@ -134,6 +143,13 @@ def _direction(job: Mapping[str, Any], direction: str, where: str, major: int) -
         clat=_latency(said, "clat", where),
         lat=_latency(said, "lat", where),
     )
+
+
+def _client(job: Mapping[str, Any], where: str) -> str | None:
+    if "hostname" not in job:
+        return None
+    port = f":{_whole(job, 'port', where)}" if "port" in job else ""
+    return _text(job, "hostname", where) + port
 
 
 def _latency(said: Mapping[str, Any], name: str, where: str) -> Latency | None:

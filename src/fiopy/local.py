@@ -73,6 +73,7 @@ class LocalProcess:
         self._exit_status: int | None = None
         self._started_at = datetime.datetime.now(datetime.UTC)
         self._begun = time.monotonic()
+        self._signal_of_end: int | None = None
         self._elapsed_s = 0.0
         try:
             self._process: subprocess.Popen[bytes] | None = subprocess.Popen(
@@ -124,6 +125,8 @@ class LocalProcess:
         self._signal(signal.SIGKILL)  # whatever is left of its group
         for reader in readers:
             reader.join()
+        if status < 0 and not self._timed_out:
+            self._signal_of_end = -status
         self._end(None if self._timed_out else status if status >= 0 else 128 - status)
 
     def _drain(self, name: str, stream: IO[bytes] | None) -> None:
@@ -158,4 +161,5 @@ class LocalProcess:
             elapsed_s=self._elapsed_s,
             timed_out=self._timed_out,
             dropped_bytes=self._dropped,
+            signal=self._signal_of_end,
         )

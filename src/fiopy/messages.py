@@ -19,6 +19,10 @@ _VERIFY = re.compile(
     r" at file (.+) offset (\d{1,19}), length \d+"
 )
 _SIGNAL = re.compile(r"fio: terminating on signal (\d{1,3})")
+# "fio: pid=9645, got signal=9": a job's process was killed; fio 3.33 exits 0 after that
+_KILLED = re.compile(r"fio: pid=\d+, got signal=(\d{1,3})")
+# "<host> fio: …": what a server said, as the client prints it
+_FROM = re.compile(r"<[^<>\s]{1,253}> ?")
 _STARTING = re.compile(r"Starting (?:(\d{1,6}) process(?:es)?)?(?: and )?(?:(\d{1,6}) threads?)?")
 _FAILING = re.compile(
     r"fio: .*(?:not loadable|failed|error=|error:|can't|cannot|unable|no such|bad option|"
@@ -37,6 +41,7 @@ class Messages:
     complaints: tuple[Complaint, ...] = ()
     verify_failures: tuple[VerifyFailure, ...] = ()
     signal: int | None = None
+    killed: int | None = None
     processes: int | None = None
     notes: tuple[str, ...] = ()
     noise: tuple[str, ...] = ()
@@ -48,14 +53,16 @@ def sort_lines(lines: Iterable[str]) -> Messages:
     failures: list[VerifyFailure] = []
     notes: list[str] = []
     noise: list[str] = []
-    signal = processes = None
-    for line in (each.strip() for each in lines):
+    signal = killed = processes = None
+    for line in (_FROM.sub("", each.strip(), count=1) for each in lines):
         if not line:
             continue
         if match := _VERIFY.search(line):
             failures.append(VerifyFailure(match[1], int(match[2]), line))
         elif match := _SIGNAL.search(line):
             signal = int(match[1])
+        elif match := _KILLED.match(line):
+            killed = int(match[1])
         elif found := _complaint(line):
             complaints.append(found)
         elif (match := _STARTING.fullmatch(line)) and (match[1] or match[2]):
@@ -66,6 +73,7 @@ def sort_lines(lines: Iterable[str]) -> Messages:
         complaints=tuple(complaints),
         verify_failures=tuple(failures),
         signal=signal,
+        killed=killed,
         processes=processes,
         notes=tuple(notes),
         noise=tuple(noise),

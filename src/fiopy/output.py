@@ -36,6 +36,7 @@ def parse(stdout: bytes, stderr: bytes = b"", exit_status: int | None = None) ->
         verify_failures=said.verify_failures,
         complaints=said.complaints,
         signal=said.signal,
+        killed=said.killed,
         processes=said.processes,
         noise=said.notes + said.noise,
         documents=len(found),

@@ -56,11 +56,14 @@ class JobResult:
 
     ``error`` is the job's errno (0: none); ``total_errors`` counts those it went on after
     (continue_on_error), None where fio did not count. ``processes`` is how many clones a text
-    result sums up.
+    result sums up. ``client`` is the server it ran on (`fio --client`: address:port), and
+    ``started_at_ms`` when it began, in ms since 1970 by that host's clock (fio 3.36 and newer).
     """
 
     name: str
     error: int
+    client: str | None = None
+    started_at_ms: int | None = None
     group: int | None = None
     elapsed_s: int | None = None
     total_errors: int | None = None
@@ -125,6 +128,7 @@ class Output:
     verify_failures: tuple[VerifyFailure, ...] = ()
     complaints: tuple[Complaint, ...] = ()
     signal: int | None = None  # "fio: terminating on signal N"
+    killed: int | None = None  # "fio: pid=N, got signal=N": of a job's process; fio may exit 0
     processes: int | None = None  # "Starting 48 processes"
     noise: tuple[str, ...] = ()
     documents: int = 0
@@ -151,6 +155,7 @@ class Output:
             or self.verify_failures
             or self.complaints
             or self.signal is not None
+            or self.killed is not None
         )
 
     @property
@@ -184,6 +189,8 @@ class Output:
             )
         if self.signal is not None:
             return f"it was interrupted by signal {self.signal}"
+        if self.killed is not None:
+            return f"a job's process was killed by signal {self.killed}"
         if self.complaints:
             return self.complaints[0].line[:300]
         if self.error:

@@ -12,6 +12,8 @@ from typing import Protocol
 class Finished:
     """How a command ended. ``exit_status`` is None where none came (deadline, link lost).
 
+    ``signal`` is the one that ended it, where the runner knows; a status of 128 + n says so too.
+
     ``dropped_bytes`` counts output beyond the runner's cap: what is here is not whole.
     """
 
@@ -23,6 +25,7 @@ class Finished:
     elapsed_s: float
     timed_out: bool = False
     dropped_bytes: int = 0
+    signal: int | None = None
 
 
 class Running(Protocol):

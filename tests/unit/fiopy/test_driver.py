@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import signal
 import subprocess
 import threading
 import time
@@ -14,17 +16,25 @@ import pytest
 from fiopy import (
     Finished,
     FioCancelled,
+    FioEngineMissing,
     FioError,
     FioFailed,
     FioJobError,
+    FioKilled,
     FioMissing,
+    FioNoSpace,
     FioOutputError,
     FioTimeout,
+    FioUnfit,
+    FioVerifyFailed,
+    Found,
     Job,
     LocalRunner,
     Pattern,
     Progress,
+    Version,
     engines,
+    find,
     parse_engines,
     run,
     version,
@@ -49,7 +59,7 @@ def job(folder: Path, **options: object) -> Job:
 def fio_runs_in(folder: Path) -> bool:
     """Tell whether a fio that was given a job file of `folder` still runs."""
     listed = subprocess.run(
-        ["ps", "-eo", "stat=,args="], capture_output=True, text=True, check=True
+        ["ps", "-wweo", "stat=,args="], capture_output=True, text=True, check=True
     ).stdout.splitlines()
     return any(str(folder) in line and "fio" in line and line[0] != "Z" for line in listed)
 
@@ -126,7 +136,7 @@ def test_a_failed_verification_carries_its_place(
     with (tmp_path / "f").open("r+b") as file:
         file.seek(3 * 65536 + 5000)
         file.write(b"flip")
-    with pytest.raises(FioFailed, match=f"at byte {3 * 65536}") as err:
+    with pytest.raises(FioVerifyFailed, match=f"at byte {3 * 65536}") as err:
         run([job(tmp_path, verify="crc32c")], runner, folder=str(tmp_path), deadline_s=30)
     assert err.value.run is not None
     assert err.value.run.output is not None
@@ -135,7 +145,7 @@ def test_a_failed_verification_carries_its_place(
 
 
 def test_an_engine_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(FioFailed, match="not loadable"):
+    with pytest.raises(FioEngineMissing, match="not loadable"):
         run([job(tmp_path, engine="nosuch")], LocalRunner(), folder=str(tmp_path), deadline_s=30)
 
 
@@ -174,6 +184,66 @@ def test_a_command_that_is_not_fio_is_an_error(tmp_path: Path) -> None:
 def test_progress_needs_whole_seconds(tmp_path: Path) -> None:
     with pytest.raises(FioJobError):
         run([job(tmp_path)], LocalRunner(), folder=str(tmp_path), deadline_s=30, progress_every_s=0)
+
+
+def test_an_engine_is_looked_for_before_anything_is_sent(tmp_path: Path, fio: str) -> None:
+    found = find(LocalRunner(), fio=fio)
+    assert found.version.major >= 3
+    with pytest.raises(FioUnfit, match=r"has no ioengine 'libhipfile'; it has: .*psync"):
+        run(
+            [job(tmp_path, engine="libhipfile", direct=True)],
+            LocalRunner(),
+            folder=str(tmp_path),
+            deadline_s=30,
+            found=found,
+        )
+    assert list(tmp_path.iterdir()) == []
+    run([job(tmp_path)], LocalRunner(), folder=str(tmp_path), deadline_s=30, found=found)
+
+
+def test_a_fio_that_is_too_old_is_said(tmp_path: Path) -> None:
+    old = Found(Version.parse("fio-2.21"), ("psync",))
+    with pytest.raises(FioUnfit, match=r"fio-2\.21 is too old: fio 3\.0 or newer"):
+        old.check([job(tmp_path)])
+
+
+def test_no_room_is_said(tmp_path: Path) -> None:
+    """Write to the device that is always full."""
+    with pytest.raises(FioNoSpace, match="No space left") as err:
+        run(
+            [job(tmp_path, pattern=Pattern.WRITE, filename="/dev/full")],
+            LocalRunner(),
+            folder=str(tmp_path),
+            deadline_s=30,
+        )
+    assert "smaller size" in err.value.hint
+
+
+def kill_the_job_of(folder: Path) -> None:
+    """Kill the process of a job, not fio itself: as the kernel does for want of memory."""
+    listed = subprocess.run(
+        ["ps", "-wweo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    for line in listed:
+        if f"{folder}/" in line:
+            pid, parent, _ = line.split(None, 2)
+            if int(parent) != os.getpid():
+                os.kill(int(pid), signal.SIGKILL)
+
+
+def test_a_job_that_is_killed_is_no_result_though_fio_exits_0(tmp_path: Path) -> None:
+    with pytest.raises(FioKilled, match=r"a job of fio was killed .* by SIGKILL") as err:
+        run(
+            [job(tmp_path, threads=False, time_based=True, runtime_s=60)],
+            LocalRunner(),
+            folder=str(tmp_path),
+            deadline_s=90,
+            on_progress=lambda _word: kill_the_job_of(tmp_path),
+        )
+    assert err.value.signal == signal.SIGKILL
+    assert err.value.run is not None
+    assert err.value.run.finished.exit_status == 0, "fio itself says that all is well"
+    assert not fio_runs_in(tmp_path)
 
 
 class Scripted:
@@ -215,8 +285,16 @@ class Scripted:
         ({"exit_status": None}, FioFailed, "without an exit status"),
         ({"dropped_bytes": 5}, FioOutputError, "over the cap"),
         ({"timed_out": True, "exit_status": None}, FioTimeout, "deadline"),
-        ({"exit_status": 137}, FioFailed, "exited 137"),
-        ({"exit_status": 137, "stdout": b""}, FioFailed, "exited 137"),
+        ({"exit_status": 137}, FioKilled, "killed after .* by SIGKILL\n.*Out of memory"),
+        ({"exit_status": 137, "stdout": b""}, FioKilled, "by SIGKILL"),
+        ({"exit_status": None, "signal": 9}, FioKilled, "by SIGKILL"),
+        ({"exit_status": 1, "stdout": b""}, FioFailed, "exited 1"),
+        ({"exit_status": 143, "stdout": b""}, FioKilled, "by SIGTERM"),
+        (
+            {"stderr": b"fio: pid=9645, got signal=9\n"},
+            FioKilled,
+            "a job of fio was killed .* by SIGKILL",
+        ),
         ({"stdout": b'{\n "fio version" : "fio-3'}, FioOutputError, "cut or damaged"),
         ({"stdout": b"note: only a note\n"}, FioOutputError, "no result"),
     ],

@@ -158,9 +158,22 @@ def test_text_around_documents_is_kept_as_noise(recorded: Recorded) -> None:
     assert (output.documents, output.failed) == (2, False)
 
 
-def test_client_output_is_refused_not_misread() -> None:
-    with pytest.raises(FioOutputError, match="client"):
-        parse_output(b'{"fio version": "fio-3.33", "client_stats": []}')
+def test_the_jobs_of_several_servers_are_told_apart(recorded: Recorded) -> None:
+    output = parse_output(recorded("fio-3.33_client_two.stdout"), b"", 0)
+    assert sorted(job.client or "" for job in output.jobs) == ["127.0.0.1:9765", "127.0.0.1:9766"]
+    assert [job.name for job in output.jobs] == ["kv-restore"] * 2, "fio's own sum is no job"
+    total = output.total("read")
+    assert total is not None
+    assert total.total_bytes == 677_052_416
+    assert not output.failed
+    assert not parse_output(b'{"fio version": "fio-3.33", "client_stats": []}').jobs
+
+
+def test_a_job_that_was_killed_is_no_measurement(recorded: Recorded) -> None:
+    whole = recorded("fio-3.33_verify_ok.json")
+    output = parse_output(whole, b"fio: pid=12, got signal=9\n", 0)
+    assert (output.failed, output.killed) == (True, 9)
+    assert output.why() == "a job's process was killed by signal 9"
 
 
 SAMPLES = sorted(p.read_bytes() for p in RECORDED.iterdir() if p.stat().st_size)

@@ -80,7 +80,7 @@ def test_a_cancel_ends_fio_on_the_host(witness: Witness, tmp_path: Path) -> None
             witness, "kv-restore", workload=workload("60 s"), on_progress=running, cancel=cancel
         )
     listed = subprocess.run(
-        ["ps", "-eo", "stat=,args="], capture_output=True, text=True, check=True
+        ["ps", "-wweo", "stat=,args="], capture_output=True, text=True, check=True
     ).stdout
     mine = [
         line
