@@ -45,7 +45,7 @@ class Drafted:
 
 
 class Rehearsed(NamedTuple):
-    """What is rehearsed: the setup, remarks on it, and the hold on this machine, to name its run."""
+    """What is rehearsed: the setup, remarks on it, and the hold on this machine."""
 
     setup: Setup
     remarks: tuple[str, ...]

@@ -33,7 +33,7 @@ def chart(gate: str, sources: Sources) -> Chart | None:
         return None
     began = _Began.of(sources, windows)
     width_s = _width_s(sources)
-    middles = _middles(windows, width_s, _ends(windows, sources.events, began))
+    middles = _middles(width_s, _ends(windows, sources.events, began))
     found = tuple(_panels(windows, middles))
     panels = tuple(panel for panel, _ in found)
     name = f"{gate.lower()}-soak"
@@ -67,7 +67,7 @@ def _note(missing: int, hosts: int, cpu: bool, shades: bool) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Began:
-    """When the soak began, by UTC and, where the journal tells, by the monotonic clock of a boot."""
+    """When the soak began, by UTC and, where the journal tells, by the clock of a boot."""
 
     utc: datetime.datetime
     mono: float = 0.0
@@ -122,9 +122,7 @@ def _index(each: Measurement) -> float | None:
     return None
 
 
-def _middles(
-    windows: Iterable[Measurement], width_s: float, ends: dict[float, float]
-) -> dict[float, float]:
+def _middles(width_s: float, ends: dict[float, float]) -> dict[float, float]:
     """Return window → the seconds since the start at which its middle lies.
 
     A window is recorded at its end. Where all were recorded at once, they are taken to have

@@ -51,6 +51,7 @@ class Place:
     version: fiopy.Version
     evidence: tuple[EvidenceRef, ...]
     layout: fiopy.Output | None = None
+    layout_evidence: tuple[EvidenceRef, ...] = ()
 
     @property
     def data(self) -> str:
@@ -103,7 +104,7 @@ def prepare(
         if any(shape.on_data for shape in wanted):
             child = _Child(witness, place, HostRunner(witness), around, on_progress, cancel)
             place.layout = child.lay_out()
-            place.evidence += tuple(child.runner.evidence)
+            place.layout_evidence = tuple(child.runner.evidence)
         yield place
 
 
@@ -146,7 +147,8 @@ def run(
         child = _Child(witness, place, HostRunner(witness), around, on_progress, cancel)
         output = child.go(shape, setting)
     readings = (*_about(place), *_readings(shape, output))
-    return Answer(readings, (*place.evidence, *child.runner.evidence))
+    laid_out = place.layout_evidence if shape.on_data else ()
+    return Answer(readings, (*place.evidence, *laid_out, *child.runner.evidence))
 
 
 def estimate(workload: FioWorkload) -> Estimate:
