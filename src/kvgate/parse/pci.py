@@ -92,13 +92,13 @@ class Windows:
     """What a function offers to others on the bus.
 
     ``bar_bytes``: its largest BAR; None: it has none. ``p2p_bytes``: memory that its driver offers
-    for transfers between devices, 0 where it offers none; ``p2p_published``: other drivers may
-    find and use it.
+    for transfers between devices; None: it offers none. ``p2p_published``: other drivers may find
+    and use it.
     """
 
     address: str
     bar_bytes: int | None
-    p2p_bytes: int
+    p2p_bytes: int | None
     p2p_published: bool
     numa_node: int | None
 
@@ -118,7 +118,7 @@ def windows(answer: bytes) -> tuple[Windows, ...]:
             Windows(
                 address=address,
                 bar_bytes=largest_bar(values["resource"]),
-                p2p_bytes=0 if size is None else whole(size, what, "p2pmem/size"),
+                p2p_bytes=None if size is None else whole(size, what, "p2pmem/size"),
                 p2p_published=published == "1",
                 numa_node=node(sysfs.text(values, "numa_node", what)),
             )

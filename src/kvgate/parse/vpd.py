@@ -48,7 +48,7 @@ def cards(answer: bytes) -> tuple[Card, ...]:
             inside, current = False, head[1].lower()
             told[current] = {}
         elif _VPD.fullmatch(line):
-            inside = True
+            inside = current in told  # a device whose head was lost has no name to keep it by
         elif line.strip().startswith("Capabilities: "):
             inside = False
         elif inside and (match := _NAME.fullmatch(line)):

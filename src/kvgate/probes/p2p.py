@@ -37,6 +37,7 @@ CONFIG = (
     f"| grep -E '^(# )?({_WANTED}|CONFIG_PCI)[= ]'",
 )
 PCIE_P2P = ("cat", "/sys/module/amdgpu/parameters/pcie_p2p")
+_NO_P2P = "publishes no memory for transfers between devices (p2pmem in sysfs)"
 WINDOWS = ("pcie.bar_size", "pcie.p2p_memory", "pcie.numa_node")
 
 
@@ -86,11 +87,11 @@ def ask_windows(witness: Witness) -> Answer:
         if told is None:
             readings += untold(WINDOWS, f"there is no PCI device {address}", [address])
             continue
-        offered = told.p2p_bytes if told.p2p_published else 0
+        offered = told.p2p_bytes if told.p2p_published else None
         node = None if told.numa_node is None else Quantity.of(told.numa_node, "")
         readings += [
             reading(WINDOWS[0], size_of(told.bar_bytes), f"{address} has no BAR", item=address),
-            reading(WINDOWS[1], size_of(offered), item=address),
+            reading(WINDOWS[1], size_of(offered), f"{address} {_NO_P2P}", item=address),
             reading(WINDOWS[2], node, f"the firmware gives {address} no NUMA node", item=address),
         ]
     return answer(readings, asked)

@@ -104,6 +104,8 @@ def windows(addresses: Sequence[str]) -> bytes:
             f"{at}/resource:0x000003c000000000 0x000003ffffffffff 0x000000000014220c",
             f"{at}/resource:0x0000000000000000 0x0000000000000000 0x0000000000000000",
             f"{at}/numa_node:0",
+            f"{at}/p2pmem/size:134217728",
+            f"{at}/p2pmem/published:1",
         ]
     return lines(told)
 

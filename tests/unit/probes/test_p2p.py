@@ -31,7 +31,7 @@ def test_what_devices_offer(server: Any, told: Any, recorded: Any) -> None:
     witness = server({p2p.windows_argv(wanted): say}, pcie=[{"address": at} for at in wanted])
     found = told(p2p.ask_windows(witness))
     assert found["pcie.bar_size", wanted[0]] == Quantity.of(256, "GiB")
-    assert found["pcie.p2p_memory", wanted[0]] == Quantity.of(0, "B")
+    assert "publishes no memory" in found["pcie.p2p_memory", wanted[0]]
     assert found["pcie.numa_node", wanted[0]] == Quantity.of(0, "")
     assert found["pcie.p2p_memory", wanted[1]] == Quantity.of(128, "MiB")
     assert "no NUMA node" in found["pcie.numa_node", wanted[1]]
