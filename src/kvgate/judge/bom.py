@@ -108,10 +108,7 @@ class _Comparison:
         self.bom = bom
         self.hosts = sorted(hosts)
         self.told = told
-        self.found = sorted(
-            _merged(found),
-            key=lambda each: (each.host, each.kind, each.serial, each.places, each.model),
-        )
+        self.found = sorted(_merged(sorted(found, key=_content)), key=_content)
         self.taken: set[int] = set()
         self.explained: set[int] = set()  # surplus that explains an absence already
         self.lines: dict[int, Line] = {}
@@ -271,6 +268,19 @@ class _Comparison:
             if any(reasons):
                 unsure[host] = "; ".join(dict.fromkeys(filter(None, reasons)))
         return unsure
+
+
+def _content(part: Found) -> tuple[object, ...]:
+    """Return what parts are sorted by: the order in which they were told changes nothing."""
+    return (
+        part.host,
+        part.kind,
+        part.serial,
+        part.places,
+        part.model,
+        part.part_number,
+        part.fault,
+    )
 
 
 def _merged(found: Iterable[Found]) -> list[Found]:
