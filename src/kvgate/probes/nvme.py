@@ -31,6 +31,9 @@ SYSFS = class_argv("/sys/block", "nvme*/device/firmware_rev", "nvme*/queue/logic
 SMARTMONTOOLS = "smartmontools"
 """smartctl ends with bits that tell of the drive: its answer is one nevertheless."""
 
+_SMARTCTL_FAILED = 0b11
+"""But for these (smartctl(8), EXIT STATUS): the command line, or the device, was not read."""
+
 ERRORS = ("nvme.errors_logged",)
 TESTS = ("nvme.self_test_running", "nvme.self_test_last", "nvme.self_test_failures")
 
@@ -41,7 +44,7 @@ def ask_identity(witness: Witness) -> Answer:
         return Answer((), ())
     devices, asked = drives.look(witness)
     told = witness.ask(SYSFS, timeout_s=SHORT_S, env=PLAIN)
-    found = sysfs.attributes(told.result.stdout, "NVMe in sysfs")
+    found = sysfs.attributes(told.stdout, "NVMe in sysfs") if told.result.ok else {}
     readings: list[Reading] = []
     for item, name in _names(witness, devices):
         if name is None:
@@ -108,8 +111,9 @@ def _read(
     read: Callable[[bytes, str], Iterable[Reading]],
     package: str,
 ) -> list[Reading]:
-    ended = told.result.exit_status not in (None, NOT_FOUND) and bool(told.result.stdout.strip())
-    if not told.result.ok and not (ended and package == SMARTMONTOOLS):
+    bits = told.result.exit_status
+    asked = bits is not None and not bits & _SMARTCTL_FAILED and bool(told.result.stdout.strip())
+    if not told.result.ok and not (asked and package == SMARTMONTOOLS):
         return untold(measures, refusal(told, package), [item])
     try:
         return list(read(told.result.stdout, item))
