@@ -54,7 +54,7 @@ def test_nvme_drives_by_their_self_test(bench: Bench) -> None:
         seconds = asked[block["part"]].duration.to("s")
         watching = drive_test.Watching(
             most_s=diagnostics.given_up_after_s(seconds),
-            every_s=0.0 if host.transport == "recorded" else 5.0,
+            every_s=0.0 if host.transport == "recorded" else min(60, max(0.5, seconds / 60)),
             on_progress=_teller(bench, host, "nvme self-test"),
             around=functools.partial(bench.child, "nvme self-test", host=host.name),
             cancel=cancel,

@@ -123,6 +123,8 @@ def show_outline(console: Console, outline: Outline) -> None:
     for gate in outline.gates:
         console.print(Text(plain(f"\n{gate.title}"), style="bold"))
         console.print(Text(plain(f"  {gate.summary}")))
+        for line in gate.long:
+            console.print(Text(plain(f"    {line}")))
         for key, text, limit, covered, tests in gate.criteria:
             console.print(Text.assemble((f"  {key:<6}", "bold"), plain(text)), soft_wrap=True)
             detail = f"        {limit}; on {covered}; by {tests}"

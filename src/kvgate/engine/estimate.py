@@ -55,6 +55,15 @@ def cost_of(plan: Plan, gate: str) -> Cost:
     return Cost(_FACTS_S, 0)
 
 
+def long_of(plan: Plan, gate: str) -> tuple[tuple[str, Cost], ...]:
+    """Return the long diagnostics of `gate`, in their order, and what each takes."""
+    asked = plan.workloads.diagnostics
+    if gate != "G1" or asked is None:
+        return ()
+    listed = diagnostics.durations(asked)
+    return tuple((name, Cost(seconds, 0)) for name, seconds in listed)
+
+
 def _kv(load: KvWorkload) -> Cost:
     """Return G3's cost: every session stored once, then restored or computed in every block."""
     prefill_s = load.sessions * load.prompt_tokens / _PREFILL_TOK_S

@@ -183,10 +183,16 @@ def estimate(asked: DiagnosticsWorkload) -> Estimate:
 
     They write nothing to file systems.
     """
-    times = [each.duration for each in asked.rvs] + [each.duration for each in asked.agfhc]
-    times += [each.duration for each in asked.memory]
-    times += [each.duration for each in asked.nvme_self_test]
-    return Estimate(sum(each.to("s") for each in times), 0)
+    return Estimate(sum(seconds for _, seconds in durations(asked)), 0)
+
+
+def durations(asked: DiagnosticsWorkload) -> tuple[tuple[str, float], ...]:
+    """Return every part that a plan asks for (``rvs level-4``), and how many seconds it takes."""
+    found = [("rvs", each.part, each.duration) for each in asked.rvs]
+    found += [("agfhc", each.part, each.duration) for each in asked.agfhc]
+    found += [("memory", each.part, each.duration) for each in asked.memory]
+    found += [("nvme self-test", each.part, each.duration) for each in asked.nvme_self_test]
+    return tuple((f"{tool} {part}", duration.to("s")) for tool, part, duration in found)
 
 
 # running one
