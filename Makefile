@@ -7,7 +7,7 @@ READY := .venv/ready
 PYTHONS := .make/pythons/ready
 JOBS ?= 2
 
-.PHONY: run test test-stats test-faults lint bench bundle test-bundle setup clean help
+.PHONY: run test test-stats test-corpus test-faults lint bench bundle test-bundle setup clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -23,6 +23,10 @@ test-faults: $(READY) ## kill `kvgate run` at 100 random moments; prints kills s
 
 test-stats: $(READY) ## the statistics by simulation, in full: coverage and false PASS (about 10 minutes)
 	@KVGATE_SIMULATIONS=full $(BIN)/python -m pytest tests/unit/judge/test_simulated.py -q -s -o timeout=3600 -p no:xdist
+
+test-corpus: $(READY) ## outputs that people published, where KVGATE_CORPUS names their folder
+	@test -d "$$KVGATE_CORPUS" || { echo 'KVGATE_CORPUS names no folder' >&2; exit 64; }
+	@$(BIN)/python -m pytest tests/corpus -q -p no:xdist
 
 lint: $(READY) ## only the linters, types and layers
 	@$(BIN)/python -m pytest tests/unit/test_house.py -q

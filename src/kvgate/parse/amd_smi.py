@@ -135,7 +135,10 @@ class Versions:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AmdSmi:
-    """An answer. ``shape``: list, gpu_data, object, outline, csv, table; ``cut``: marks say so."""
+    """An answer. ``shape``: list, gpu_data, object, outline, csv, table; ``cut``: marks say so.
+
+    ``bom``: it began with a byte order mark, which was read over.
+    """
 
     shape: str
     gpus: tuple[Gpu, ...] = ()
@@ -144,6 +147,10 @@ class AmdSmi:
     versions: Versions | None = None
     warnings: tuple[str, ...] = ()
     cut: bool = False
+    bom: bool = False
+
+
+_BOM = b"\xef\xbb\xbf"
 
 
 def amd_smi(answer: bytes) -> AmdSmi:
@@ -151,7 +158,8 @@ def amd_smi(answer: bytes) -> AmdSmi:
     if holds_json(answer):
         found = _from_json(answer)
     else:
-        found = _from_text(lines(answer.removeprefix(b"\xef\xbb\xbf"), TOOL))
+        found = _from_text(lines(answer.removeprefix(_BOM), TOOL))
+    found = dataclasses.replace(found, bom=answer.startswith(_BOM))
     keys = [(gpu.index, gpu.partition_id) for gpu in found.gpus]
     if len(set(keys)) != len(keys):
         refuse(TOOL, "it tells of one GPU twice")

@@ -47,7 +47,7 @@ def _amd_smi(found: AmdSmi) -> dict[str, Any]:
     return {
         **alone,
         "shape": found.shape,
-        "bom": True,  # descriptive: it was read over
+        "bom": found.bom,
         "gpu_count": len(gpus),
         "gpus": gpus,
         "processes": [dataclasses.asdict(process) for process in found.processes],
