@@ -11,16 +11,13 @@ import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from decimal import Decimal
 
 import fiopy
-from fiopy.result import EILSEQ, ENOSPC
-from kvgate.errors import HarnessError, NotRunError, ParseError
-from kvgate.model.quantity import Quantity
+from kvgate.errors import HarnessError
 from kvgate.model.record import EvidenceRef, Reading
 from kvgate.spec.workload import FioWorkload
 from kvgate.witness import Answer, Witness
-from kvgate.workloads import shapes
+from kvgate.workloads import fio_errors, fio_readings, shapes
 from kvgate.workloads.base import Estimate, OnProgress, scratch_folder
 from kvgate.workloads.host_runner import HostRunner
 from kvgate.workloads.shapes import SHAPES, Setting, Shape
@@ -48,7 +45,7 @@ class Place:
 
     folder: str
     setting: Setting
-    version: fiopy.Version
+    found: fiopy.Found
     evidence: tuple[EvidenceRef, ...]
     layout: fiopy.Output | None = None
     layout_evidence: tuple[EvidenceRef, ...] = ()
@@ -83,10 +80,10 @@ def prepare(
     files = len({shape.on_data for shape in wanted})
     runner = HostRunner(witness)
     with scratch_folder(witness, "fio", needs_bytes=total * files + _SPARE_BYTES) as folder:
-        with _fio_errors(witness):
-            version = fiopy.version(runner)
-            built_in = fiopy.engines(runner)
-        engine = next((each for each in ENGINES if each in built_in), "psync")
+        with fio_errors.translated(witness):
+            found = fiopy.find(runner)
+            found.check(())  # its version: before anything is written
+        engine = next((each for each in ENGINES if each in found.engines), "psync")
         direct, ref = _takes_direct(witness, folder.path)
         place = Place(
             folder=folder.path,
@@ -98,7 +95,7 @@ def prepare(
                 total_bytes=total,
                 seed=seed,
             ),
-            version=version,
+            found=found,
             evidence=(*folder.evidence, *runner.evidence, ref),
         )
         if any(shape.on_data for shape in wanted):
@@ -146,7 +143,7 @@ def run(
         )
         child = _Child(witness, place, HostRunner(witness), around, on_progress, cancel)
         output = child.go(shape, setting)
-    readings = (*_about(place), *_readings(shape, output))
+    readings = (*_about(place), *fio_readings.readings(shape, output))
     laid_out = place.layout_evidence if shape.on_data else ()
     return Answer(readings, (*place.evidence, *laid_out, *child.runner.evidence))
 
@@ -219,20 +216,21 @@ class _Child:
 
     def measure(self, jobs: Sequence[fiopy.Job], deadline_s: float) -> fiopy.Output:
         """Return what fio said, also where it met I/O errors or wrong data."""
-        with _fio_errors(self.witness), self.around():
+        with fio_errors.translated(self.witness), self.around():
             try:
                 done = fiopy.run(
                     jobs,
                     self.runner,
                     folder=self.place.folder,
                     deadline_s=deadline_s,
+                    found=self.place.found,
                     on_progress=self._say if self.on_progress else None,
                     cancel=self.cancel,
                 ).output
             except (fiopy.FioCancelled, fiopy.FioTimeout):
                 raise
             except fiopy.FioFailed as err:
-                done = _what_it_met(err)
+                done = fio_errors.what_it_met(err)
         if done is None:
             raise HarnessError(f"{self.witness.host.name}: fio's result was not read")
         return done
@@ -240,42 +238,6 @@ class _Child:
     def _say(self, progress: fiopy.Progress) -> None:
         if self.on_progress:
             self.on_progress(str(progress))
-
-
-def _what_it_met(err: fiopy.FioFailed) -> fiopy.Output:
-    """Return the output of a fio that ran and met errors of the storage; else raise `err` again."""
-    output = err.run.output if err.run else None
-    if (
-        output is None
-        or output.exit_status is None
-        or not output.jobs
-        or not output.error
-        or output.signal is not None
-    ):
-        raise err
-    if output.error == ENOSPC:
-        raise NotRunError(
-            ("the file system ran full under fio: " + output.why(),),
-            hint="free some space, or choose a smaller size in the plan",
-        ) from err
-    return output
-
-
-@contextlib.contextmanager
-def _fio_errors(witness: Witness) -> Iterator[None]:
-    """Translate fiopy's errors into ours, with the host's name."""
-    host = witness.host.name
-    try:
-        yield
-    except fiopy.FioMissing as err:
-        raise NotRunError(
-            (f"{host}: {err.message}",),
-            hint="install the package 'fio' there, or set its path under 'tools'",
-        ) from err
-    except fiopy.FioOutputError as err:
-        raise ParseError(f"{host}: {err.message}", hint=err.hint) from err
-    except fiopy.FioError as err:
-        raise HarnessError(f"{host}: {err.message}", hint=err.hint) from err
 
 
 def _takes_direct(witness: Witness, folder: str) -> tuple[bool, EvidenceRef]:
@@ -296,77 +258,10 @@ def _deadline_s(shape: Shape, setting: Setting) -> float:
 
 def _about(place: Place) -> tuple[Reading, ...]:
     return (
-        Reading(name="fio.version", value=place.version.number),
+        Reading(name="fio.version", value=place.found.version.number),
         Reading(name="fio.engine", value=place.setting.engine),
         Reading(name="fio.direct", value=place.setting.direct),
     )
-
-
-def _readings(shape: Shape, output: fiopy.Output) -> tuple[Reading, ...]:
-    """Return the figures of each direction, and the counts of errors."""
-    found = [Reading(name="fio.errors", value=Quantity.of(_errors(output, wrong=False), ""))]
-    because = f"not a measurement: {output.why()}" if output.failed else ""
-    for direction in shape.directions:
-        moved = [each for job in output.jobs if (each := job.moved(direction)) is not None]
-        found += _direction(direction, moved, because)
-    if shape.verify:
-        wrong = max(len(output.verify_failures), _errors(output, wrong=True))
-        found += [Reading(name="verify.errors", value=Quantity.of(wrong, "")), _verified(output)]
-    return tuple(found)
-
-
-def _errors(output: fiopy.Output, *, wrong: bool) -> int:
-    """Return how many errors the jobs met: blocks of wrong content, or I/O errors."""
-    return sum(
-        job.total_errors or 1 for job in output.jobs if job.error and (job.error == EILSEQ) is wrong
-    )
-
-
-def _verified(output: fiopy.Output) -> Reading:
-    """Return how many bytes were read back and compared (blocks found wrong are among them)."""
-    read = [job.read for job in output.jobs if job.name == "verify-read" and job.read]
-    total = read[0].total_bytes if len(read) == 1 else None
-    if not total:
-        return Reading(name="verify.bytes", value=None, problem="nothing was read back")
-    return Reading(name="verify.bytes", value=Quantity.of(total, "B"))
-
-
-def _direction(direction: str, moved: Sequence[fiopy.Transfer], because: str) -> Iterator[Reading]:
-    """Yield the five figures of a direction, or five times the reason that there are none."""
-    if not because and len(moved) != 1:
-        because = f"fio reports {len(moved)} results for {direction}, not one"
-    values: dict[str, Quantity | None] = dict.fromkeys(
-        (
-            f"fio.{direction}_bw",
-            f"fio.{direction}_iops",
-            f"fio.{direction}_clat_p50",
-            f"fio.{direction}_clat_p99",
-            f"fio.bytes_{'read' if direction == 'read' else 'written'}",
-        )
-    )
-    if not because:
-        values = dict(zip(values, _figures(moved[0]), strict=True))
-    for name, value in values.items():
-        lacks = "" if value is not None else because or "fio did not report it"
-        yield Reading(name=name, value=value, problem=lacks)
-
-
-def _figures(moved: fiopy.Transfer) -> tuple[Quantity | None, ...]:
-    """Return bandwidth, IOPS, p50, p99 and bytes; fio's percentiles are within 1.6 % of true."""
-    clat = moved.clat
-    p50, p99 = (clat.percentile_ns(percent) if clat else None for percent in (50, 99))
-    return (
-        Quantity.of(_scaled(moved.bytes_per_s, 10**6), "MB/s"),
-        Quantity.of(moved.iops, "IOPS"),
-        None if p50 is None else Quantity.of(_scaled(p50, 10**6), "ms"),
-        None if p99 is None else Quantity.of(_scaled(p99, 10**6), "ms"),
-        None if moved.total_bytes is None else Quantity.of(moved.total_bytes, "B"),
-    )
-
-
-def _scaled(value: float, by: int) -> Decimal:
-    """Return `value` divided by a power of ten, exactly."""
-    return Decimal(repr(value) if isinstance(value, float) else value) / by
 
 
 def names() -> tuple[str, ...]:

@@ -99,4 +99,5 @@ def finished(result: CommandResult) -> fiopy.Finished:
         elapsed_s=result.elapsed_s,
         timed_out=result.timed_out,
         dropped_bytes=result.stdout_dropped + result.stderr_dropped,
+        signal=result.signal,
     )
