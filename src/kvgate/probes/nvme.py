@@ -30,10 +30,6 @@ IDENTITY = ("nvme.firmware", "nvme.lba_size", "nvme.namespaces")
 SYSFS = class_argv("/sys/block", "nvme*/device/firmware_rev", "nvme*/queue/logical_block_size")
 SMARTMONTOOLS = "smartmontools"
 """smartctl ends with bits that tell of the drive: its answer is one nevertheless."""
-
-_SMARTCTL_FAILED = 0b11
-"""But for these (smartctl(8), EXIT STATUS): the command line, or the device, was not read."""
-
 ERRORS = ("nvme.errors_logged",)
 TESTS = ("nvme.self_test_running", "nvme.self_test_last", "nvme.self_test_failures")
 
@@ -111,9 +107,8 @@ def _read(
     read: Callable[[bytes, str], Iterable[Reading]],
     package: str,
 ) -> list[Reading]:
-    bits = told.result.exit_status
-    asked = bits is not None and not bits & _SMARTCTL_FAILED and bool(told.result.stdout.strip())
-    if not told.result.ok and not (asked and package == SMARTMONTOOLS):
+    ended = told.result.exit_status not in (None, NOT_FOUND) and bool(told.result.stdout.strip())
+    if not told.result.ok and not (ended and package == SMARTMONTOOLS):
         return untold(measures, refusal(told, package), [item])
     try:
         return list(read(told.result.stdout, item))
