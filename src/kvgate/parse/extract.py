@@ -120,6 +120,8 @@ def _of_table(columns: Sequence[str], answer: bytes, tool: str) -> tuple[Row, ..
         if set(columns) <= set(names) and len(set(names)) == len(names):
             found = []
             for line in below:
+                if not line.strip("- "):  # a rule below the table, before its totals
+                    break
                 cells = table.cells(titles, line)
                 if cells is None:
                     refuse(tool, f"{shown(line)} is no row under its titles")

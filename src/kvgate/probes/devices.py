@@ -73,7 +73,7 @@ def _ask(
         try:
             rows = _rows(witness, question, item, tool, asked)
         except (CommandError, ParseError) as err:
-            found += untold(question.measures, err.message, (item,))
+            found += _untold(witness.host, question, err.message, item)
             settled = True  # it is there, and could not be read: no reason to ask another way
             continue
         if rows is not None:
@@ -81,8 +81,18 @@ def _ask(
             settled = settled or bool(rows)
         elif not any(each.unless == question.question for each in adapter.questions):
             way = " > ".join([question.path or "", *(step.at for step in question.steps)])
-            found += untold(question.measures, f"{tool}: there is no document at {way}", (item,))
+            why = f"{tool}: there is no document at {way}"
+            found += _untold(witness.host, question, why, item)
     return found, settled
+
+
+def _untold(host: Host, question: Question, because: str, item: str) -> Iterator[Reading]:
+    """Yield a problem for all that `question` should have told: of `item`, or of all declared."""
+    known = device.measures(host.role.value)
+    for name in question.measures:
+        kind = known[name].item
+        items = (item,) if item or not kind else host.items(kind)
+        yield from untold([name], because, items)
 
 
 def _rows(
