@@ -83,3 +83,52 @@ def test_plain_versions_order_like_their_numbers(left: list[int], right: list[in
 def test_any_text_is_a_version_or_refused(text: str) -> None:
     with contextlib.suppress(versions.NoOrderError):
         assert versions.at_least(text, text)
+
+
+@pytest.mark.parametrize(
+    ("have", "want", "expected"),
+    [
+        ("1.2", "1.2.0", True),
+        ("1.2", "11.25", False),
+        ("1.2", "1.25", False),
+        ("11.2", "1.2", False),
+        ("0.20.1", "0.20.1", True),
+        ("0.20.1rc1", "0.20.1", False),
+        ("0.20.1", "0.20.10", False),
+        ("6.8.0-45-generic", "6.8.0-45", True),
+        ("6.8.0-45", "6.8.0", False),
+        ("6.8.0-45-generic", "6.8.0-45-lowlatency", False),
+        ("GDC7302Q", "GDC7302Q", True),
+        ("28.39.1002 (MT_0000000224)", "28.39.1002", True),
+    ],
+)
+def test_equal_versions(have: str, want: str, expected: bool) -> None:
+    assert versions.equal(have, want) is expected
+
+
+def test_what_is_no_version_equals_only_itself() -> None:
+    with pytest.raises(versions.NoOrderError, match="not a version"):
+        versions.equal("GDC7302Q", "1.2")
+
+
+release = st.lists(st.integers(0, 30), min_size=1, max_size=4).map(lambda n: ".".join(map(str, n)))
+pre = st.sampled_from(["", "-rc1", "rc2", ".dev3", "-beta", "a1"])
+build = st.sampled_from(["", "-1", "-45", "+7.2"])
+version_texts = st.builds(lambda r, p, b: r + p + b, release, pre, build)
+
+
+@given(version_texts, version_texts, version_texts)
+def test_the_order_is_total_where_it_is_defined(a: str, b: str, c: str) -> None:
+    assert versions.order(a, b) == -versions.order(b, a)
+    assert versions.order(a, a) == 0
+    if versions.order(a, b) <= 0 and versions.order(b, c) <= 0:
+        assert versions.order(a, c) <= 0
+    assert versions.at_least(a, b) or versions.at_least(b, a)
+    assert versions.equal(a, b) is (versions.at_least(a, b) and versions.at_least(b, a))
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_any_two_texts_are_compared_or_refused(left: str, right: str) -> None:
+    for compared in (versions.equal, versions.at_least, versions.order):
+        with contextlib.suppress(versions.NoOrderError):
+            compared(left, right)
