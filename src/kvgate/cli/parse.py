@@ -14,12 +14,13 @@ from kvgate.errors import ParseError, UsageError
 from kvgate.parse import registry
 
 FIO = "fio"
+FIO_LOGS = {"fio_lat_log": "lat", "fio_bw_log": "bw", "fio_iops_log": "iops", "fio_hist_log": ""}
 """Read by fiopy, which knows nothing of kvgate; all other tools by kvgate.parse."""
 
 
 def parse_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     """Print what is read from FILE; 3: the answer is refused, 64: no such tool or file."""
-    known = tuple(sorted((*registry.tools(), FIO)))
+    known = tuple(sorted((*registry.tools(), FIO, *FIO_LOGS)))
     if arguments.list:
         print("\n".join(known))
         return 0
@@ -28,8 +29,11 @@ def parse_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     if arguments.tool not in known:
         raise registry.unknown(arguments.tool, known)
     answer = _answer(arguments.file)
+    found: object
     if arguments.tool == FIO:
         found = _fio(answer, arguments.exit_code)
+    elif arguments.tool in FIO_LOGS:
+        found = _fio_log(answer, FIO_LOGS[arguments.tool])
     else:
         found = registry.parse(arguments.tool, answer, arguments.exit_code)
     print(json.dumps(_plain(found), indent=2, allow_nan=False))
@@ -56,6 +60,16 @@ def _fio(answer: bytes, exit_code: int | None) -> object:
     version = None if output.version is None else output.version.printed
     fields = {field.name: getattr(output, field.name) for field in dataclasses.fields(output)}
     return {"failed": output.failed, "error": output.error, **fields, "version": version}
+
+
+def _fio_log(answer: bytes, kind: str) -> object:
+    """Return what a log of fio tells: figures over time and gaps, or a histogram's percentiles."""
+    from fiopy import FioError, course, histograms
+
+    try:
+        return course([[answer]], kind=kind) if kind else histograms([[answer]])
+    except FioError as err:
+        raise ParseError(f"fio: {err.message}", hint=err.hint) from err
 
 
 def _plain(value: object) -> object:

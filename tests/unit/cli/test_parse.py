@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kvgate.cli import main
+from kvgate.cli.parse import FIO_LOGS
 from kvgate.parse import registry
 
 RECORDED = Path(__file__).parents[2] / "recorded"
@@ -45,7 +46,7 @@ def test_standard_input(capsys: Captured, monkeypatch: pytest.MonkeyPatch, file:
 
 def test_the_list_names_every_tool_and_fio(capsys: Captured) -> None:
     assert main(["parse", "--list"]) == 0
-    assert capsys.readouterr().out.split() == sorted((*registry.tools(), "fio"))
+    assert capsys.readouterr().out.split() == sorted((*registry.tools(), "fio", *FIO_LOGS))
 
 
 def test_a_refused_answer_is_told_with_exit_code_3(capsys: Captured, tmp_path: Path) -> None:
@@ -85,6 +86,19 @@ def test_fio_is_read_by_fiopy(capsys: Captured) -> None:
     assert found["jobs"][0]["read"]["bytes_per_s"] > 0
     failed = read(capsys, "fio", str(RECORDED / "fio/fio-3.33_verify_ok.json"), "--exit-code", "1")
     assert (failed["failed"], failed["exit_status"]) == (True, 1)
+
+
+def test_logs_of_fio_are_read_by_fiopy(capsys: Captured, tmp_path: Path) -> None:
+    log = tmp_path / "x_clat.1.log"
+    log.write_text("".join(f"{at}, 900, 0, 4096, 0\n" for at in (1, 2, 700)))
+    found = read(capsys, "fio_lat_log", str(log))
+    assert (found["unit"], found["gaps"]["all"][0]["length_ms"]) == ("ns", 698)
+    few = found["figures"]["read"]["percentiles"][1]
+    assert (few["ns"], few["because"]) == (None, "p99 takes 100 latencies; there are 3")
+    assert main(["parse", "fio_hist_log", str(log)]) == 3
+    assert "log 1, line 1: a histogram of 2 bins is none of fio's" in capsys.readouterr().err
+    log.write_text("1, 0, 4096" + ", 2" * 29 + "\n")
+    assert read(capsys, "fio_hist_log", str(log))["whole"]["read"]["samples"] == 58
 
 
 def test_what_is_not_fio_is_refused(capsys: Captured, tmp_path: Path) -> None:
