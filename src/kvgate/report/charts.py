@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Measurement
-from kvgate.report import bars, soak, strips
+from kvgate.report import bars, ratios, soak, strips
 from kvgate.report.series import grouped
 from kvgate.report.sources import Sources
 from kvgate.report.views import Chart
@@ -41,6 +41,7 @@ def _fio(gate: str, sources: Sources) -> Iterator[Chart]:
         rounds = max(len(group.rounds) for group in data.groups)
         what = f"median of {rounds} rounds" if rounds > 1 else "the one round"
         yield bars.draw(name, title, data, _bounds(gate, measure, sources), what=what)
+    yield from _ratios(gate, sources)
 
 
 def _kv(gate: str, sources: Sources) -> Iterator[Chart]:
@@ -51,6 +52,14 @@ def _kv(gate: str, sources: Sources) -> Iterator[Chart]:
             yield strips.draw(name, title, data)
         else:
             yield _none(name, title, measure, data.missing)
+    yield from _ratios(gate, sources)
+
+
+def _ratios(gate: str, sources: Sources) -> Iterator[Chart]:
+    """Yield the chart of arms compared, where criteria of the gate compare any."""
+    found = [each.findings for each in sources.result.gates if each.gate == gate]
+    if drawn := ratios.chart(gate, (each for part in found for each in part), sources):
+        yield drawn
 
 
 def _soak(gate: str, sources: Sources) -> Iterator[Chart]:
