@@ -98,7 +98,7 @@ def decoded(content: bytes, name: str) -> tuple[str, str]:
     UTF-8: then the file is of two encodings, and which cell is which can't be known.
     """
     for mark, codec, shown in (
-        (b"\xef\xbb\xbf", "utf-8-sig", "UTF-8 with a byte order mark"),
+        (b"\xef\xbb\xbf", "utf-8", "UTF-8 with a byte order mark"),
         (b"\xff\xfe", "utf-16", "UTF-16"),
         (b"\xfe\xff", "utf-16", "UTF-16"),
     ):
@@ -122,6 +122,7 @@ def _strictly(content: bytes, codec: str, shown: str, name: str) -> str:
             else f"{name}: row {row}: has the mark of {shown} and is not",
             hint="save it as UTF-8",
         ) from err
+    text = text.removeprefix("\ufeff")
     odd = next((c for c in text if 0xE000 <= ord(c) <= 0xF8FF or c == "\ufffd"), None)
     if odd is not None:
         row = text[: text.index(odd)].count("\n") + 1
