@@ -117,18 +117,18 @@ def ask_verbs(witness: Witness) -> Answer:
         return Answer((), ())
     by_netdev, asked = _devices(witness)
     told = witness.ask(DEVINFO, timeout_s=SHORT_S, env=PLAIN)
-    if not told.result.ok:
-        return answer(untold(names, refusal(told, "ibverbs-utils"), items), asked, told)
+    silent = "" if told.result.ok else refusal(told, "ibverbs-utils")
     mtus = {
         (device.name, port.number): port.active_mtu_bytes
-        for device in verbs.devinfo(told.stdout)
+        for device in (verbs.devinfo(told.stdout) if told.result.ok else ())
         for port in device.ports
     }
     readings = []
     for item in items:
         known = by_netdev.get(item)
         mtu = mtus.get((known[0].name, known[1])) if known else None
-        why = f"ibv_devinfo tells no active MTU of {item}" if known else _no_device(item)
+        why = silent or f"ibv_devinfo tells no active MTU of {item}"
+        why = why if known else _no_device(item)
         value = None if mtu is None else Quantity.of(mtu, "B")
         readings.append(reading(names[0], value, why, item=item))
     return answer(readings, asked, told)
