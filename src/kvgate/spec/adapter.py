@@ -325,7 +325,7 @@ class Adapter(Strict):
             measure = known.get(each.measure)
             if measure is None:
                 raise ValueError(
-                    f"question '{name}': '{each.measure}' is no measure of a {self.role}; "
+                    f"question '{name}': '{each.measure}' is no measure of role '{self.role}'; "
                     f"known: {', '.join(known)}"
                 )
             if each.kind != measure.kind:

@@ -32,7 +32,7 @@ def check_fit(inventory: Loaded[Inventory], adapters: Adapters) -> None:
 
 def _unfit(host: Host, adapter: Adapter) -> str:
     if adapter.role != host.role.value:
-        return f"is for a {adapter.role}, not for a {host.role.value}"
+        return f"is for the role '{adapter.role}', not for '{host.role.value}'"
     ways = _WAYS.get(host.transport)
     if ways is not None and adapter.way not in ways:
         return f"asks by {adapter.way}, not by {host.transport}"
