@@ -54,8 +54,8 @@ def build_parser() -> argparse.ArgumentParser:
         title="verbs", metavar="VERB", required=True, parser_class=_Parser
     )
     for add in (
-        *(_init, _import, _bom, _check, _plan, _run, _rehearse, _draft, _hosts),
-        *(_judge, _report, _noise, _seal, _verify, _record, _parse),
+        *(_init, _import, _bom, _check, _plan, _run, _rehearse, _draft, _hosts, _probe),
+        *(_judge, _report, _noise, _seal, _verify, _record, _parse, _models),
     ):
         add(verbs)
     return parser
@@ -237,6 +237,23 @@ def _hosts(verbs: Verbs) -> None:
     parser.set_defaults(verb=_verb("prepare", "hosts_verb"))
 
 
+def _probe(verbs: Verbs) -> None:
+    parser = _add(
+        verbs,
+        "probe",
+        "ask one host one question, and print what was read from which command (2: some untold)",
+        "kvgate probe gpu-node-1 kernel log --raw",
+    )
+    parser.add_argument("host", metavar="HOST", nargs="?", help="its name in the inventory")
+    parser.add_argument("probe", metavar="PROBE", nargs="*", help="the question; see --list")
+    parser.add_argument(
+        "--inventory", metavar="FILE", help="default: inventory/local/this-machine.yaml"
+    )
+    parser.add_argument("--raw", action="store_true", help="print what the commands printed, too")
+    parser.add_argument("--list", action="store_true", help="name the probes and what they measure")
+    parser.set_defaults(verb=_verb("probe", "probe_verb"))
+
+
 def _of_run(
     verbs: Verbs, name: str, text: str, example: str, module: str
 ) -> argparse.ArgumentParser:
@@ -333,3 +350,22 @@ def _parse(verbs: Verbs) -> None:
     )
     parser.add_argument("--list", action="store_true", help="name the tools and exit")
     parser.set_defaults(verb=_verb("parse", "parse_verb"))
+
+
+def _models(verbs: Verbs) -> None:
+    parser = _add(
+        verbs,
+        "models",
+        "tell how many bytes of KV a token is: known models, or one from its config.json",
+        "kvgate models qwen3-coder-480b-a35b --tokens 30208\n"
+        "         kvgate models my-model --config config.json --out inventory/models/my-model.yaml",
+    )
+    parser.add_argument("model", metavar="MODEL", nargs="?", help="one in detail (default: list)")
+    parser.add_argument("--config", metavar="FILE", help="read it from a Hugging Face config.json")
+    parser.add_argument("--source", metavar="TEXT", help="where the config.json came from")
+    parser.add_argument("--tokens", metavar="N", type=int, help="also tell the KV of N tokens")
+    parser.add_argument(
+        "--chunk", metavar="N", type=int, default=256, help="tokens a chunk (default: %(default)s)"
+    )
+    parser.add_argument("--out", metavar="FILE", help="keep it there, never over a file")
+    parser.set_defaults(verb=_verb("models", "models_verb"))

@@ -121,6 +121,37 @@ def test_commands_run_side_by_side_and_what_they_leave_behind_ends(local: LocalT
     assert not [each for each in seconds if f"sleep {each}\n" in listed]
 
 
+@pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
+def test_a_refused_sudo_a_missing_tool_and_a_flood_cost_no_other_answer(
+    shell: Sequence[str], tmp_path: Path
+) -> None:
+    """A sudo that asks for a password would wait for ever: it has no terminal and no stdin."""
+    refusing, asking = tmp_path.parent / f"{tmp_path.name}-sudo", tmp_path.parent / "asks-sudo"
+    refusing.write_text("#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n")
+    asking.write_text("#!/bin/sh\nread -r word </dev/tty || read -r word || exit 1\n")
+    for each in (refusing, asking):
+        each.chmod(0o755)
+    commands = (
+        Command(argv=(str(refusing), "-n", "nvme", "list")),
+        Command(argv=(str(asking), "dmidecode"), timeout_s=1),
+        Command(argv=("sudo", "-n", "nosuchtool")),
+        Command(argv=("/nosuch/folder/tool",)),
+        sh("yes flood | head -c 30000000", cap_bytes=100_000),
+        sh("yes flood | head -c 30000000 >&2", cap_bytes=100_000),
+        sh("echo answered"),
+    )
+    found = by_shell(shell, commands, tmp_path)
+    assert found.whole
+    refused, asked, _, absent, flood, loud, last = (found.answers[c.argv] for c in commands)
+    assert (refused.exit_status, refused.stderr) == (1, b"sudo: a password is required\n")
+    assert asked.exit_status == 1 or asked.timed_out
+    assert absent.exit_status == 127
+    assert (len(flood.stdout), len(loud.stderr)) == (100_000, 100_000)
+    assert flood.stdout_dropped > 0
+    assert loud.stderr_dropped > 0
+    assert (last.exit_status, last.stdout) == (0, b"answered\n")
+
+
 def test_output_can_not_pass_for_another_frame() -> None:
     forged = f"{TOKEN} 1 0 0 1.00 2.00 0 4 0\n\nfake\n\n{TOKEN} end 9\n".encode()
     commands = (sh("one"), sh("two"))

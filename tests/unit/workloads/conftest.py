@@ -18,8 +18,10 @@ from kvgate.witness import Witness
 
 
 class ThisMachine(LocalTransport):
-    """The local transport, watched; `answers` changes what a command (its first word) answered,
-    `started` what is started in its place."""
+    """The local transport, watched.
+
+    `answers` changes what a command (its first word) answered, `started` what is started instead.
+    """
 
     def __init__(self) -> None:
         super().__init__("box")
