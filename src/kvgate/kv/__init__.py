@@ -1,0 +1,1 @@
+"""Calculates: geometry of KV caches, ceilings of paths. No host is touched."""
