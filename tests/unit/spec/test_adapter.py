@@ -167,8 +167,8 @@ def loaded(tmp_path: Path, **fields: str) -> str:
     [
         (
             {"role": "switch", "adapter": "sonic-switch", "transport": "ssh"},
-            "inv.yaml:4: hosts.d1.adapter: there is no adapter 'sonic-switch' (adapters/sonic-switch.yaml); "
-            "did you mean 'sonic-switch-ssh'?",
+            "inv.yaml:4: hosts.d1.adapter: there is no adapter 'sonic-switch' "
+            "(adapters/sonic-switch.yaml); did you mean 'sonic-switch-ssh'?",
         ),
         (
             {"role": "array", "adapter": "sonic-switch-ssh", "transport": "ssh"},
