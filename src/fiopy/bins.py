@@ -7,10 +7,13 @@ latency is never told as less than it was.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import decimal
+import functools
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from fiopy.errors import FioOutputError
@@ -73,25 +76,31 @@ class Layout:
         return upper((column + 1) * self.stride - 1) * self.unit_ns
 
 
+@functools.cache
 def least_sample(percent: float) -> int:
     """Return how many values a percentile takes: 2 for 50, 100 for 99, 1000 for 99.9."""
     exact = _exact(percent)
     return math.ceil(100 / min(exact, 100 - exact))
 
 
-def percentile(counts: Mapping[int, int], percent: float) -> Percentile:
-    """Return the percentile of `counts` (largest value of a bin in ns → how many)."""
-    total, least = sum(counts.values()), least_sample(percent)
-    if total < least:
-        return Percentile(percent, None, f"p{percent:g} takes {least} latencies; there are {total}")
-    rank = math.ceil(_exact(percent) * total / 100)
-    for bound in sorted(counts):
-        rank -= counts[bound]
-        if rank <= 0:
-            return Percentile(percent, bound)
-    raise FioOutputError(f"p{percent:g}: the counts are negative")
+def percentiles(counts: Mapping[int, int], percents: Iterable[float]) -> tuple[Percentile, ...]:
+    """Return the percentiles of `counts` (largest value of a bin in ns → how many)."""
+    bounds = sorted(counts)
+    sums = list(itertools.accumulate(counts[bound] for bound in bounds))
+    total = sums[-1] if sums else 0
+    found: list[Percentile] = []
+    for percent in percents:
+        least = least_sample(percent)
+        if total < least:
+            few = f"p{percent:g} takes {least} latencies; there are {total}"
+            found.append(Percentile(percent, None, few))
+            continue
+        rank = math.ceil(_exact(percent) * total / 100)
+        found.append(Percentile(percent, bounds[bisect.bisect_left(sums, rank)]))
+    return tuple(found)
 
 
+@functools.cache
 def _exact(percent: float) -> Fraction:
     exact = Fraction(decimal.Decimal(repr(percent)))
     if not 0 < exact < 100:

@@ -154,8 +154,8 @@ class _Told:
             )
 
     def _take(self, piece: logform.Piece, where: str) -> None:
-        averaged = not any(piece.blocks)  # fio writes 0 for the block size of an average
-        if self._averaged not in (None, averaged) or (not averaged and not all(piece.blocks)):
+        averaged = piece.averages
+        if averaged is None or self._averaged not in (None, averaged):
             raise FioOutputError(
                 f"{where}: single I/Os and averages over windows can't be told together",
                 hint="give logs of one log_avg_msec",
@@ -264,7 +264,7 @@ def percentiles(tally: Tally, percents: Sequence[float], factor: int = 1) -> tup
     counts: Counter[int] = Counter()
     for number, count in tally.bins.items():
         counts[min(bins.upper(number), tally.most) * factor] += count
-    return tuple(bins.percentile(counts, percent) for percent in percents)
+    return bins.percentiles(counts, percents)
 
 
 def merge(into: Tally, other: Tally) -> None:
@@ -278,11 +278,10 @@ def merge(into: Tally, other: Tally) -> None:
 
 def _by_direction(piece: logform.Piece) -> Iterator[tuple[int, logform.Piece]]:
     """Yield the lines of each direction that is there."""
-    there = set(piece.directions)
-    if len(there) == 1:
-        yield there.pop(), piece
+    if piece.directions is None:
+        yield piece.direction, piece
         return
-    for direction in sorted(there):
+    for direction in sorted(set(piece.directions)):
         picked = [at for at, each in enumerate(piece.directions) if each == direction]
         yield (
             direction,
@@ -290,8 +289,9 @@ def _by_direction(piece: logform.Piece) -> Iterator[tuple[int, logform.Piece]]:
                 times_ms=[piece.times_ms[at] for at in picked],
                 values=[piece.values[at] for at in picked],
                 maxima=[piece.maxima[at] for at in picked],
-                directions=[direction] * len(picked),
-                blocks=[piece.blocks[at] for at in picked],
+                direction=direction,
+                directions=None,
+                averages=piece.averages,
             ),
         )
 

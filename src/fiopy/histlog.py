@@ -142,5 +142,5 @@ def _numbers(line: bytes, where: str) -> list[int]:
 def _spread(counts: Counter[int], percents: tuple[float, ...]) -> Spread:
     return Spread(
         samples=sum(counts.values()),
-        percentiles=tuple(bins.percentile(counts, each) for each in percents),
+        percentiles=bins.percentiles(counts, percents),
     )

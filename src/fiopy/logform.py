@@ -47,13 +47,18 @@ class Form:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Piece:
-    """Some lines of a log by column; ``values`` as printed, ``maxima`` the same where none."""
+    """Some lines of a log by column; ``values`` as printed, ``maxima`` the same where none.
+
+    ``directions`` is None where all lines are of ``direction``. ``averages`` tells whether they
+    are means over windows: fio writes 0 for the block size of those; None where only some are.
+    """
 
     times_ms: list[int]
     values: list[int]
     maxima: list[int]
-    directions: list[int]
-    blocks: list[int]
+    direction: int
+    directions: list[int] | None
+    averages: bool | None
 
 
 def from_file(source: str | Path | BinaryIO) -> Iterator[bytes]:
@@ -143,11 +148,15 @@ def columns_of(lines: bytes, form: Form, where: str, first_line: int) -> Piece:
 def _piece(words: list[str], form: Form, wide: int) -> Piece:
     values = list(map(int, words[1::wide]))
     maxima = values if form.maximum is None else list(map(int, words[form.maximum :: wide]))
-    directions = list(map(int, words[form.direction :: wide]))
-    if max(directions) > 2:
+    told = words[form.direction :: wide]
+    there = set(told)
+    if not there <= {"0", "1", "2"}:
         raise ValueError("no direction")
-    blocks = list(map(int, words[form.block :: wide]))
-    return Piece(list(map(int, words[0::wide])), values, maxima, directions, blocks)
+    blocks = set(words[form.block :: wide])
+    averages = None if "0" in blocks and len(blocks) > 1 else "0" in blocks
+    times_ms = list(map(int, words[0::wide]))
+    directions = None if len(there) == 1 else list(map(int, told))
+    return Piece(times_ms, values, maxima, int(told[0]), directions, averages)
 
 
 def _first_bad(lines: bytes, form: Form, where: str, first_line: int) -> str:

@@ -7,7 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fiopy import FioOutputError
-from fiopy.bins import Layout, index, least_sample, percentile, upper
+from fiopy.bins import Layout, Percentile, index, least_sample, percentiles, upper
+
+
+def percentile(counts: dict[int, int], percent: float) -> Percentile:
+    (found,) = percentiles(counts, [percent])
+    return found
 
 
 @given(st.integers(0, 2**40))
