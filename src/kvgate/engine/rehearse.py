@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kvgate.engine.draft import Draft, bom_file, draft
-from kvgate.engine.holding import HERE, hold
+from kvgate.engine.holding import HERE, Held, hold
 from kvgate.engine.workspace import (
     LOCAL_INVENTORY,
     LOCAL_PLAN,
@@ -22,7 +22,6 @@ from kvgate.engine.workspace import (
 )
 from kvgate.simulate.devices import simulated
 from kvgate.spec.inventory import Host, Inventory
-from kvgate.store.hostlock import HostLock
 from kvgate.store.reader import RunReader
 from kvgate.transport.connect import Connections
 from kvgate.transport.sshd import PrivateSshd
@@ -49,7 +48,7 @@ class Rehearsed(NamedTuple):
 
     setup: Setup
     remarks: tuple[str, ...]
-    held: HostLock
+    held: Held
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ import fcntl
 import os
 import secrets
 import socket
+import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -129,7 +130,7 @@ class HostLock:
         """Be the only one that looks at the folder; raises StoreError if it is never our turn."""
         path = self._folder / MUTEX
         with disk.told(path, "locking"):
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+            fd = _open(path, os.O_CREAT)
             try:
                 deadline = time.monotonic() + MUTEX_S
                 while not _lock(fd):
@@ -162,6 +163,35 @@ class HostLock:
         os.pwrite(self._fd, compact(told) + b"\n", 0)
 
 
+def machine_folder(bases: Iterable[Path] = (Path("/run/lock"), Path("/tmp"))) -> Path | None:  # noqa: S108
+    """Return the folder of locks that all users of this machine share; None where there is none.
+
+    It is in the first of `bases` that everybody may write to, and whoever comes first makes it; a
+    link or a folder that others may not write to is not used.
+    """
+    everybodys = stat.S_ISVTX | stat.S_IWOTH
+    for base in bases:
+        with contextlib.suppress(OSError):
+            if base.lstat().st_mode & everybodys != everybodys or base.is_symlink():
+                continue
+            folder = base / "kvgate"
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir()
+                folder.chmod(0o1777)
+            found = folder.lstat().st_mode
+            return folder if stat.S_ISDIR(found) and found & everybodys == everybodys else None
+    return None
+
+
+def _open(path: Path, more: int = 0) -> int:
+    """Open a file to lock it; another user's, which can't be written, to read."""
+    flags = os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(path, os.O_RDWR | flags | more, 0o644)
+    except PermissionError:
+        return os.open(path, os.O_RDONLY | flags)
+
+
 def _lock(fd: int) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -174,12 +204,13 @@ def _conflicts(folder: Path, hosts: frozenset[str]) -> Iterator[Holder]:
     """Yield who lives and holds one of `hosts`; removes the files of those who don't live."""
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            fd = _open(path)
         except FileNotFoundError:
             continue  # released just now
         try:
             if _lock(fd):
-                path.unlink(missing_ok=True)
+                with contextlib.suppress(PermissionError):  # another user's: they remove it
+                    path.unlink(missing_ok=True)
                 continue
             other = _holder(os.pread(fd, _MOST_BYTES, 0), hosts)
         finally:
