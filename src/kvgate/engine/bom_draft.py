@@ -89,7 +89,7 @@ def text_of(name: str, told: Reported, *, date: str = "") -> str:
     groups: dict[tuple[str, str, str, str, bool], list[Found]] = {}
     for part in told.found:
         known = bool(_SERIAL.fullmatch(part.serial))
-        key = (part.host, part.kind, part.model, part.part_number, known)
+        key = (part.host, part.kind, _one_line(part.model), _one_line(part.part_number), known)
         groups.setdefault(key, []).append(part)
     for key in sorted(groups):
         lines += _line(key, groups[key])
@@ -117,8 +117,8 @@ def _line(key: tuple[str, str, str, str, bool], group: list[Found]) -> Iterator[
     for part in sorted(group, key=lambda each: (each.places, each.serial)):
         fault = f"  # at drafting: {_comment(part.fault)}" if part.fault else ""
         unit: dict[str, Any] = {"serial": part.serial}
-        if part.places:
-            unit["slot"] = part.places[0]
+        if part.places and _one_line(part.places[0]):
+            unit["slot"] = _one_line(part.places[0])
         if known:
             yield f"      - {_flow(unit)}{fault}"
         elif fault:
@@ -129,6 +129,10 @@ def _flow(value: Any) -> str:
     return yaml.safe_dump(
         [value], default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**9
     ).strip()[1:-1]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _comment(text: str) -> str:

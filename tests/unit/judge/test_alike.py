@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvgate.judge import alike
@@ -144,6 +144,7 @@ def test_without_same_nothing_is_compared(how: str) -> None:
     assert alike.apart(places, need).outliers == {}
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from("123"), min_size=1))
 def test_a_majority_never_differs_and_the_rest_always_does(values: dict[str, str]) -> None:
     places = {(host, ""): taken({host: value}) for host, value in values.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvgate.judge.bom import Compared, Found, Status, compare
@@ -214,6 +214,7 @@ orders = st.lists(
 ).map(lambda serials: bom(*(drives(HOSTS[i % 2], s) for i, s in enumerate(serials))))
 
 
+@settings(deadline=None, max_examples=50)
 @given(orders, found_parts, st.permutations(range(6)))
 def test_the_order_told_changes_nothing_and_no_part_is_lost(
     order: Bom, found: list[Found], shuffle: list[int]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvgate.errors import ParseError
@@ -54,6 +54,7 @@ def test_other_words_are_refused() -> None:
         cards(b"lspci: Unknown option\nfoo\n")
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     for parser in (cards, driver_info):

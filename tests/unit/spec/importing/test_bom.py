@@ -11,7 +11,7 @@ from typing import Any
 
 import openpyxl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvgate.errors import KvgateError, SpecError, UsageError
@@ -286,6 +286,7 @@ def test_columns_are_named_as_excel_does(index: int, letters: str) -> None:
     assert bom_cells.column(index) == letters
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.binary(max_size=300))
 def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     with contextlib.suppress(KvgateError):
@@ -295,6 +296,7 @@ def test_any_bytes_are_read_or_refused(content: bytes) -> None:
 cells = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(cells, cells, cells), max_size=4))
 def test_any_table_is_a_sound_bill_or_refused(rows: list[tuple[str, str, str]]) -> None:
     """What is made of a table is what `kvgate check` takes; serial numbers are printable ASCII."""
@@ -310,6 +312,7 @@ def test_any_table_is_a_sound_bill_or_refused(rows: list[tuple[str, str, str]]) 
 SERIALS = st.from_regex(r"[A-Z0-9]{4,12}", fullmatch=True).filter(lambda s: "E" not in s)
 
 
+@settings(deadline=None, max_examples=50)
 @given(
     st.lists(SERIALS, min_size=1, max_size=6, unique=True), st.sampled_from(["utf-8", "gb18030"])
 )
