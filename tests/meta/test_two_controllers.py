@@ -6,8 +6,12 @@ import contextlib
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 
 from kvgate.engine.holding import HERE, hold, places
+from kvgate.errors import HostsInUseError
 from kvgate.spec import yamlfile
 from kvgate.spec.load import inventory_of
 
@@ -69,6 +73,22 @@ def test_other_hosts_may_be_run_beside(site) -> None:
         site.gate("G1", {"G1.1": ("a", "{equals: true}")}, QUICK)
         done = site.kvgate("run")
     assert done.returncode == 0, done.stderr
+
+
+def test_another_workspace_of_this_machine_is_told_too(tmp_path: Path) -> None:
+    """Hosts beyond this machine are held for all users; this machine itself by workspace only."""
+    shared = tmp_path / "machine"
+    shared.mkdir()
+    node, here = {"192.0.2.7:22": "node7"}, {HERE: HERE, "127.0.0.1:2222": "me"}
+    with hold(tmp_path / "a/runs", node | here, machine=shared) as first:
+        first.name_run("run-a")
+        with pytest.raises(HostsInUseError, match="node7: in use by .*, run run-a, since"):
+            hold(tmp_path / "b/runs", node, machine=shared)
+        with hold(tmp_path / "b/runs", here, machine=shared):
+            pass
+    with hold(tmp_path / "b/runs", node | here, machine=shared):
+        pass
+    assert [path.name for path in shared.iterdir()] == ["mutex"]
 
 
 def test_a_host_is_where_it_is_whatever_it_is_called() -> None:

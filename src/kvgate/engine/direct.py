@@ -17,7 +17,6 @@ from kvgate.engine.supervise import watch_child
 from kvgate.engine.workspace import Workspace, default_plan, frozen_setup, load_setup
 from kvgate.errors import HarnessError, UsageError
 from kvgate.model.finding import RunResult
-from kvgate.store.hostlock import HostLock
 from kvgate.store.reader import RunReader
 
 
@@ -27,7 +26,7 @@ class Direct:
 
     run: Path
     gate: str
-    held: HostLock
+    held: Held
     result: RunResult | None = None
 
     @classmethod

@@ -154,6 +154,42 @@ def test_of_many_at_once_exactly_one_gets_a_host(tmp_path: Path) -> None:
             child.communicate(timeout=10)
 
 
+def test_the_machines_folder_is_one_that_everybody_may_write_to(tmp_path: Path) -> None:
+    mine, everybodys, link = (tmp_path / name for name in ("mine", "everybodys", "link"))
+    mine.mkdir(mode=0o755)
+    everybodys.mkdir()
+    everybodys.chmod(0o1777)
+    link.symlink_to(everybodys)
+    assert hostlock.machine_folder([tmp_path / "none", mine, link]) is None
+    found = hostlock.machine_folder([mine, everybodys])
+    assert found == everybodys / "kvgate"
+    assert found.stat().st_mode & 0o7777 == 0o1777
+    assert hostlock.machine_folder([everybodys]) == found
+    found.chmod(0o755)
+    assert hostlock.machine_folder([everybodys]) is None, "made by one who keeps others out"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_another_users_lock_holds_and_its_stale_file_is_left(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    for parent in tmp_path.parents[:2]:
+        parent.chmod(0o755)
+    (tmp_path / "gone.lock").write_text("{}")
+    code = (
+        "import os, sys; os.setgid(65534); os.setuid(65534)\n"
+        "from pathlib import Path\n"
+        "from kvgate.errors import HostsInUseError\n"
+        "from kvgate.store.hostlock import HostLock\n"
+        "try: HostLock(Path(sys.argv[1]), {'192.0.2.1:22': 'node1'}, user='nobody')\n"
+        "except HostsInUseError as err: print(err.message)\n"
+    )
+    ask = [sys.executable, "-c", code, str(tmp_path)]
+    with hold(tmp_path, A, run="run-9"):
+        told = subprocess.run(ask, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "node1: in use by berta" in told
+    assert "run run-9" in told
+
+
 def test_a_folder_that_can_not_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="making the folder of locks"):
