@@ -62,6 +62,7 @@ def exactly_one_of(*keys: str) -> pydantic.ConfigDict:
 AnyQuantity = Annotated[Quantity, pydantic.BeforeValidator(_quantity), _like()]
 Duration = Annotated[AnyQuantity, _of("time"), _like("time")]
 Size = Annotated[AnyQuantity, _of("bytes"), _like("bytes")]
+Rate = Annotated[AnyQuantity, _of("bytes/s"), _like("bytes/s")]
 BitRate = Annotated[AnyQuantity, _of("bit/s"), _like("bit/s")]
 Ratio = Annotated[AnyQuantity, _of("ratio"), _like("ratio")]
 LinkSpeed = Annotated[AnyQuantity, _of("GT/s"), _like("GT/s")]

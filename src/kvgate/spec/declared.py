@@ -6,7 +6,7 @@ from typing import Annotated
 
 import pydantic
 
-from kvgate.spec.base import BitRate, LinkSpeed, Size, Strict, Text
+from kvgate.spec.base import BitRate, LinkSpeed, Rate, Size, Strict, Text
 
 
 class Cpu(Strict):
@@ -15,6 +15,14 @@ class Cpu(Strict):
     model: Text | None = None
     sockets: int | None = None
     threads: int | None = None
+
+
+class Datasheet(Strict):
+    """What a drive's datasheet says it carries at most, and which datasheet that is."""
+
+    read_bw: Rate | None = None
+    write_bw: Rate | None = None
+    source: Text
 
 
 class Disk(Strict):
@@ -31,6 +39,7 @@ class Disk(Strict):
     size: Size | None = None
     nvme: bool = False
     destructive: bool = False
+    datasheet: Datasheet | None = None
 
     @pydantic.model_validator(mode="after")
     def _known(self) -> Disk:
