@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from kvgate.errors import ParseError
 from kvgate.model.quantity import Quantity
@@ -38,14 +37,24 @@ LOSSES = frozenset(
         "tx_total_discard_pkts",
         "hw_rx_dropped",
         "hw_tx_dropped",
+        *(f"rx_prio{priority}_discards" for priority in range(8)),
     }
 )
 """Counters of ``ethtool -S`` that must not go up on a lossless fabric, by their drivers' names."""
 
-_PAUSES = re.compile(
-    r"[rt]x_prio[0-7]_pause|[rt]x_pfc_ena_frames_pri[0-7]|frames_[rt]x_pripause(?:_[0-7])?"
+PAUSES = frozenset(
+    name.format(way=way, priority=priority)
+    for name in (
+        "{way}_prio{priority}_pause",
+        "{way}_pfc_ena_frames_pri{priority}",
+        "frames_{way}_pripause",
+        "frames_{way}_pripause_{priority}",
+    )
+    for way in ("rx", "tx")
+    for priority in range(8)
 )
-_DISCARDS = re.compile(r"rx_prio[0-7]_discards")
+"""Counters of PFC's pause frames: no failures, their rate is judged."""
+
 Read = Callable[[bytes, str], Iterable[Reading]]
 
 
@@ -131,17 +140,11 @@ def _weakest(lanes: tuple[Lane, ...]) -> Quantity | None:
 
 def _counters(told: bytes, item: str) -> Iterable[Reading]:
     counters = ethtool.statistics(told)[0].counters
-    losses = [
-        value for name, value in counters.items() if name in LOSSES or _DISCARDS.fullmatch(name)
-    ]
+    losses = [counters[name] for name in counters.keys() & LOSSES]
     yield reading("nic.losses", _sum(losses), f"{item} counts no losses by name", item=item)
-    pauses = _matching(counters, _PAUSES)
+    pauses = [counters[name] for name in counters.keys() & PAUSES]
     why = f"{item} counts no pause frames by priority"
     yield reading("nic.pauses", _sum(pauses), why, item=item)
-
-
-def _matching(counters: Mapping[str, int], shape: re.Pattern[str]) -> list[int]:
-    return [value for name, value in counters.items() if shape.fullmatch(name)]
 
 
 def _sum(values: list[int]) -> Quantity | None:

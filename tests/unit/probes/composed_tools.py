@@ -8,7 +8,9 @@ from pathlib import Path
 
 from kvgate.probes import gpu_tools, gpus, numa, p2p, port_qos, rdma
 from kvgate.probes.tools import TOOLS
+from kvgate.spec.inventory import Host
 
+HOST = Host.model_validate({"roles": ["serving"], "transport": "local"})
 RECORDED = Path(__file__).parents[2] / "recorded"
 PRINTED = {
     "lspci": "lspci-3.9.0.txt",
@@ -160,6 +162,8 @@ def answers(
             for text in ("DRIVER=mlx5_core", f"PCI_SLOT_NAME=0000:4{number}:00.0")
         ),
     }
+    for tool in (port_qos.niccli_argv, port_qos.nicctl_argv):
+        found[tool(HOST)] = b""  # other makers' tools, which have no device here
     for name in drives:
         device = f"/dev/{name}"
         found |= {
