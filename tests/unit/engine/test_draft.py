@@ -195,6 +195,7 @@ def test_a_server_is_declared_by_serial_and_wwn(workspace: Path) -> None:
     }
     assert have.gpus
     assert (have.gpus.count, have.gpus.id) == (2, "1002:74a2")
+    assert len(set(have.gpus.addresses)) == 2
 
 
 def test_links_are_declared_as_they_run_and_steadily(workspace: Path) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from kvgate.errors import ParseError
+from kvgate.parse import dmesg
 from kvgate.parse.dmesg import kernel_log
 from kvgate.parse.kernel_patterns import SEVERITIES, Pattern, patterns
 
@@ -179,3 +180,23 @@ def test_refused(answer: bytes, why: str) -> None:
 def test_bytes_that_are_not_utf8_hide_no_fault() -> None:
     log = b"[ 1.0] usb 1-1: Product: \xe9cran\n[ 2.0] nvme nvme2: starting error recovery\n"
     assert ids(log) == ["nvme.recovering"]
+
+
+DOWN = b"[    1.000000] mlx5_core 0000:9a:00.0 ens1np0: Link down\n"
+
+
+def test_a_mark_is_a_place_in_the_log_not_a_text() -> None:
+    log = b"[    0.500000] first\n" + DOWN + DOWN
+    mark = dmesg.end_of(log)
+    assert mark.times == 2
+    assert len(dmesg.kernel_log(log).events) == 2
+    assert dmesg.kernel_log(log, mark).events == ()
+    assert len(dmesg.kernel_log(log + DOWN, mark).events) == 1
+
+
+def test_a_mark_that_the_ring_has_lost_is_no_silence() -> None:
+    mark = dmesg.end_of(b"[    0.500000] first\n")
+    with pytest.raises(ParseError, match="lines were lost"):
+        dmesg.kernel_log(DOWN, mark)
+    with pytest.raises(ParseError, match="no time stamp"):
+        dmesg.end_of(b"nvme nvme0: I/O tag 1 QID 2 timeout, aborting\n")

@@ -4,6 +4,7 @@ from decimal import Decimal
 import pytest
 
 from kvgate.errors import ParseError
+from kvgate.parse import pci
 from kvgate.parse.pci import DISPLAY, functions
 
 Recorded = Callable[[str], bytes]
@@ -41,3 +42,37 @@ def test_links_of_a_server(recorded: Recorded) -> None:
 def test_refused(bad: bytes) -> None:
     with pytest.raises(ParseError, match="/sys/bus/pci"):
         functions(bad)
+
+
+REGION = "0x{0:016x} 0x{1:016x} 0x000000000014220c"
+NONE = REGION.format(0, 0)
+
+
+def test_windows_tell_the_largest_bar_and_memory_for_others(
+    recorded: Callable[[str], bytes],
+) -> None:
+    gpu, drive = pci.windows(recorded("sysfs_pci_windows/composed-server.txt"))
+    assert (gpu.bar_bytes, gpu.p2p_bytes, gpu.numa_node) == (2**38, None, 0)
+    assert (drive.p2p_bytes, drive.p2p_published, drive.numa_node) == (2**27, True, None)
+
+
+def test_only_the_first_six_regions_are_bars() -> None:
+    lines = [NONE] * pci.BARS + [REGION.format(0x1000, 0x1FFF)]
+    assert pci.largest_bar("\n".join(lines).encode()) is None
+    assert pci.largest_bar(REGION.format(0x1000, 0x1FFF).encode()) == 4096
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"card0/resource:0x0 0x0 0x0\n",
+        b"0000:05:00.0/numa_node:0\n",
+        b"0000:05:00.0/resource:nonsense\n",
+        b"0000:05:00.0/resource:0x0 0x0 0x0\n0000:05:00.0/p2pmem/published:yes\n",
+        b"0000:05:00.0/resource:0x0 0x0 0x0\n0000:05:00.0/p2pmem/size:-1\n",
+        b"0000:05:00.0/resource:0x0 0x0 0x0\n0000:05:00.0/numa_node:near\n",
+    ],
+)
+def test_windows_that_are_odd_are_refused(answer: bytes) -> None:
+    with pytest.raises(ParseError):
+        pci.windows(answer)
