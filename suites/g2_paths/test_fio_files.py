@@ -10,16 +10,29 @@ from kvgate.errors import KvgateError
 from kvgate.spec.inventory import Host
 from kvgate.spec.workload import FioWorkload
 from kvgate.suite import Bench, NotRunError, settles
-from kvgate.workloads import fio
+from kvgate.workloads import ceiling, fio
 
 VERIFY = "verify"
+GPU = "kv-restore-gpu"
+ALONE = (VERIFY, GPU)
+"""Jobs of tests of their own: what they can't do says nothing of the others."""
 
 
-@settles("G2.1", "G2.2", "G2.3", "G2.4", "G2.5", "G2.6", "G2.7", "G2.8", "G2.9")
+@settles(
+    *("G2.1", "G2.2", "G2.3", "G2.4", "G2.5", "G2.6", "G2.7", "G2.8", "G2.9"),
+    *("G2.13", "G2.14"),
+)
 def test_kv_restores_stores_and_their_mix_on_files(bench: Bench) -> None:
     """Run every job of the plan once a round, so that a drift of the storage meets all of them."""
     workload = _workload(bench)
-    _on_each_serving_host(bench, [name for name in workload.jobs if name != VERIFY])
+    _on_each_serving_host(bench, [name for name in workload.jobs if name not in ALONE])
+
+
+@settles("G2.15")
+def test_kv_restores_straight_into_gpu_memory(bench: Bench) -> None:
+    """Restore without a copy in the host, where the host's fio has an engine for that."""
+    workload = _workload(bench)
+    _on_each_serving_host(bench, [name for name in workload.jobs if name == GPU])
 
 
 @settles("G2.10", "G2.11", "G2.12")
@@ -55,6 +68,13 @@ def _on_each_serving_host(bench: Bench, jobs: Sequence[str]) -> None:
         raise next((err for err in errors if not isinstance(err, NotRunError)), errors[0])
 
 
+def _ceilings(bench: Bench, host: Host, folder: str) -> None:
+    """Record, once, what the way to fio's files can carry at most."""
+    for block in bench.blocks("path", host=[host.name]):
+        with block:
+            bench.record(ceiling.ask(bench.witness(host), folder), host=host, phase="steady_state")
+
+
 def _measure(bench: Bench, host: Host, workload: FioWorkload) -> None:
     """Run what is not finished yet of `workload` on one host, in a folder made for it."""
     rounds = range(1, workload.rounds + 1)
@@ -70,7 +90,8 @@ def _measure(bench: Bench, host: Host, workload: FioWorkload) -> None:
         bench.progress(said, host=host.name, awaits="fio")
 
     with contextlib.ExitStack() as stack:
-        stack.enter_context(bench.asking_for("fio-files", host=host.name, verify=left == [VERIFY]))
+        alone = left[0] if left[0] in ALONE else "kv"
+        stack.enter_context(bench.asking_for("fio-files", host=host.name, jobs=alone))
         with bench.step(
             "Make a folder for fio's files, and the file that restores read", host=host.name
         ):
@@ -79,6 +100,7 @@ def _measure(bench: Bench, host: Host, workload: FioWorkload) -> None:
                     witness, workload, seed=bench.seed % 2**31, around=around, on_progress=say
                 )
             )
+        _ceilings(bench, host, place.folder)
         for block in blocks:
             with block:
                 answer = fio.run(

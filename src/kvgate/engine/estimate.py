@@ -7,7 +7,7 @@ import dataclasses
 from kvgate.serving.config import MODELS
 from kvgate.spec.plan import Plan
 from kvgate.spec.workload import KvWorkload, SoakWorkload, arm_of
-from kvgate.workloads import diagnostics, fio
+from kvgate.workloads import diagnostics, fio, grid
 
 _PREFILL_TOK_S = 900.0  # the embedded engine's prefill on one core of a 2-core VM, measured
 _ENGINE_START_S = 2.0  # to start and stop the embedded engine once, measured there too
@@ -43,9 +43,10 @@ class Cost:
 def cost_of(plan: Plan, gate: str) -> Cost:
     """Return what `gate` costs by the plan's workloads."""
     loads = plan.workloads
-    if gate == "G2" and loads.fio:
-        found = fio.estimate(loads.fio)
-        return Cost(found.seconds, found.bytes_written)
+    if gate == "G2" and (loads.fio or loads.grids):
+        parts = [fio.estimate(loads.fio)] if loads.fio else []
+        parts += [grid.estimate(each) for each in loads.grids.values()]
+        return Cost(sum(p.seconds for p in parts), sum(p.bytes_written for p in parts))
     if gate == "G3" and loads.kv:
         return _kv(loads.kv)
     if gate == "G4" and loads.soak:

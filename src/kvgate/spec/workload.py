@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal, get_args
 
 import pydantic
 
-from kvgate.spec.base import Duration, Size, Slug, Strict
+from kvgate.spec.base import Duration, Size, Slug, Strict, at_least_one
 from kvgate.spec.diagnostics import DiagnosticsWorkload
 from kvgate.spec.ratio import AGAIN, checked_looks
 
@@ -21,13 +22,67 @@ def arm_of(run: str) -> ArmId:
 
 
 class FioWorkload(Strict):
-    """G2's fio jobs on files: measured time and file size a job, and how many rounds."""
+    """G2's fio jobs on files: measured time and file size a job, and how many rounds.
+
+    ``token`` is the KV of one token on one rank (`kvgate models`), ``ranks`` how many GPUs a host
+    has at work, ``queue_depth`` how many chunks each has under way; without them the traffic is
+    that of the published joint test (Qwen3-Coder-480B, bf16, TP8, one chunk).
+    """
 
     rounds: Positive
     ramp: Duration
     runtime: Duration
     size: Size
     jobs: list[Slug]  # names known to `workloads.fio`
+    token: Size | None = None
+    ranks: Positive | None = None
+    queue_depth: Positive | None = None
+
+
+Percent = Annotated[int, pydantic.Field(ge=0, le=100)]
+MOST_CELLS = 400
+
+
+class FioGrid(Strict):
+    """A sweep: fio once a round for every combination of what is listed, on one file of ``size``.
+
+    ``jobs`` work at once in a cell; ``dedupe`` and ``compress`` are percentages of the data that
+    is written; ``buffered`` goes through the page cache.
+    """
+
+    rounds: Positive
+    ramp: Duration
+    runtime: Duration
+    size: Size
+    patterns: Annotated[
+        list[Literal["read", "write", "randread", "randwrite", "randrw"]],
+        pydantic.AfterValidator(at_least_one),
+    ]
+    blocks: Annotated[list[Size], pydantic.AfterValidator(at_least_one)]
+    queue_depths: Annotated[list[Positive], pydantic.AfterValidator(at_least_one)]
+    jobs: Positive = 1
+    read_pct: Percent | None = None
+    dedupe: list[Percent] | None = None
+    compress: list[Percent] | None = None
+    buffered: list[bool] | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _sound(self) -> FioGrid:
+        lists = (self.patterns, self.blocks, self.queue_depths)
+        kinds = (self.dedupe or [0], self.compress or [0], self.buffered or [False])
+        if math.prod(len(each) for each in (*lists, *kinds)) > MOST_CELLS:
+            raise ValueError(f"more than {MOST_CELLS} combinations")
+        if self.read_pct is not None and set(self.patterns) != {"randrw"}:
+            raise ValueError("read_pct means something only for patterns: [randrw]")
+        if (self.dedupe or self.compress) and set(self.patterns) & {"read", "randread"}:
+            raise ValueError("dedupe and compress are of data that is written")
+        for block in self.blocks:
+            if block.base % 512 or block.base * self.jobs > self.size.base:
+                raise ValueError(
+                    f"blocks: {block} is no multiple of 512 B, or more than each of {self.jobs} "
+                    f"jobs has of {self.size}"
+                )
+        return self
 
 
 class KvWorkload(Strict):
@@ -87,6 +142,7 @@ class Workloads(Strict):
 
     diagnostics: DiagnosticsWorkload | None = None
     fio: FioWorkload | None = None
+    grids: dict[Slug, FioGrid] = pydantic.Field(default_factory=dict)
     kv: KvWorkload | None = None
     soak: SoakWorkload | None = None
 

@@ -21,6 +21,7 @@ from kvgate.workloads import fio_errors, fio_readings, shapes
 from kvgate.workloads.base import Estimate, OnProgress, scratch_folder
 from kvgate.workloads.host_runner import HostRunner
 from kvgate.workloads.shapes import SHAPES, Setting, Shape
+from kvgate.workloads.target import Target
 
 ENGINES = ("libaio", "io_uring", "psync")
 """I/O engines in the order of preference; psync is in every fio."""
@@ -51,9 +52,13 @@ class Place:
     layout_evidence: tuple[EvidenceRef, ...] = ()
 
     @property
-    def data(self) -> str:
-        """Return the path of the file that is laid out once and read by several jobs."""
-        return f"{self.folder}/data"
+    def data(self) -> Target:
+        """Return the file that is laid out once and read by several jobs."""
+        return Target(
+            path=f"{self.folder}/data",
+            size_bytes=self.setting.total_bytes,
+            direct=self.setting.direct,
+        )
 
 
 @contextlib.contextmanager
@@ -75,31 +80,67 @@ def prepare(
     name that is not known, TransportError where the host can't be asked.
     """
     wanted = [shapes.shape(name) for name in workload.jobs]
-    total = shapes.file_bytes(int(workload.size.base))
+    kv = kv_of(workload)
+    total = shapes.file_bytes(int(workload.size.base), kv)
     # the file that restores read stays; a job's own file is removed after it
     files = len({shape.on_data for shape in wanted})
+    setting = Setting(
+        engine="",
+        direct=False,
+        ramp_s=workload.ramp.to("s"),
+        runtime_s=workload.runtime.to("s"),
+        total_bytes=total,
+        seed=seed,
+        kv=kv,
+    )
+    lays_out = any(shape.on_data for shape in wanted)
+    with settled(witness, setting, files, lays_out, (around, on_progress, cancel)) as place:
+        yield place
+
+
+def kv_of(workload: FioWorkload) -> shapes.Kv:
+    """Return the KV whose traffic `workload` asks for: the published one but for what it sets."""
+    published = shapes.AS_PUBLISHED
+    token = workload.token
+    return shapes.Kv(
+        token_bytes=published.token_bytes if token is None else int(token.base),
+        ranks=workload.ranks or published.ranks,
+        queue_depth=workload.queue_depth,
+    )
+
+
+Told = tuple[Around, OnProgress | None, threading.Event | None]
+"""What to enter around fio alone, whom to tell of progress, and what cancels it."""
+
+
+@contextlib.contextmanager
+def settled(
+    witness: Witness, setting: Setting, files: int, lays_out: bool, told: Told
+) -> Iterator[Place]:
+    """Make the folder for `files` of the setting's size, find out what fio there can do, lay out.
+
+    `setting` comes without engine and direct: what the host has is what is taken.
+    """
     runner = HostRunner(witness)
-    with scratch_folder(witness, "fio", needs_bytes=total * files + _SPARE_BYTES) as folder:
+    needs = setting.total_bytes * files + _SPARE_BYTES
+    with scratch_folder(witness, "fio", needs_bytes=needs) as folder:
         with fio_errors.translated(witness):
             found = fiopy.find(runner)
             found.check(())  # its version: before anything is written
-        engine = next((each for each in ENGINES if each in found.engines), "psync")
         direct, ref = _takes_direct(witness, folder.path)
         place = Place(
             folder=folder.path,
-            setting=Setting(
-                engine=engine,
+            setting=dataclasses.replace(
+                setting,
+                engine=next((each for each in ENGINES if each in found.engines), "psync"),
                 direct=direct,
-                ramp_s=workload.ramp.to("s"),
-                runtime_s=workload.runtime.to("s"),
-                total_bytes=total,
-                seed=seed,
+                gpu_engine=next((e for e in shapes.GPU_ENGINES if e in found.engines), None),
             ),
             found=found,
             evidence=(*folder.evidence, *runner.evidence, ref),
         )
-        if any(shape.on_data for shape in wanted):
-            child = _Child(witness, place, HostRunner(witness), around, on_progress, cancel)
+        if lays_out:
+            child = _Child(witness, place, HostRunner(witness), *told)
             place.layout = child.lay_out()
             place.layout_evidence = tuple(child.runner.evidence)
         yield place
@@ -141,9 +182,14 @@ def run(
             sustained=sustained,
             rate_bytes_per_s=rate_bytes_per_s,
         )
-        child = _Child(witness, place, HostRunner(witness), around, on_progress, cancel)
-        output = child.go(shape, setting)
-    readings = (*_about(place), *fio_readings.readings(shape, output))
+        return measured(witness, shape, setting, place, (around, on_progress, cancel))
+
+
+def measured(witness: Witness, shape: Shape, setting: Setting, place: Place, told: Told) -> Answer:
+    """Run `shape` in `place` and return its readings, with all that they rest on as evidence."""
+    child = _Child(witness, place, HostRunner(witness), *told)
+    output = child.go(shape, setting)
+    readings = (*_about(place, shape), *fio_readings.readings(shape, output))
     laid_out = place.layout_evidence if shape.on_data else ()
     return Answer(readings, (*place.evidence, *laid_out, *child.runner.evidence))
 
@@ -153,7 +199,7 @@ def estimate(workload: FioWorkload) -> Estimate:
 
     Raises SpecError for a job that is not known, NotRunError for a size that is too small.
     """
-    total = shapes.file_bytes(int(workload.size.base))
+    total = shapes.file_bytes(int(workload.size.base), kv_of(workload))
     wanted = [shapes.shape(name) for name in workload.jobs]
     seconds, written = 0.0, 0.0
     if any(shape.on_data for shape in wanted):
@@ -199,7 +245,7 @@ class _Child:
         layout = self.place.layout
         if shape.on_data and layout is not None and layout.failed:
             return layout  # the storage's I/O errors, which are readings
-        path = self.place.data if shape.on_data else f"{self.place.folder}/{shape.name}"
+        path = self.place.data.path if shape.on_data else f"{self.place.folder}/{shape.name}"
         try:
             return self.measure(shapes.jobs(shape, path, setting), _deadline_s(shape, setting))
         finally:
@@ -210,7 +256,7 @@ class _Child:
         """Write the file that restores read and return what fio said of it."""
         setting = self.place.setting
         return self.measure(
-            shapes.layout(self.place.data, setting),
+            shapes.layout(self.place.data.path, setting),
             setting.total_bytes / _SLOWEST_B_PER_S + _SLACK_S,
         )
 
@@ -256,11 +302,12 @@ def _deadline_s(shape: Shape, setting: Setting) -> float:
     return setting.ramp_s + setting.runtime_s + _SLACK_S
 
 
-def _about(place: Place) -> tuple[Reading, ...]:
+def _about(place: Place, shape: Shape) -> tuple[Reading, ...]:
+    engine = place.setting.gpu_engine if shape.gpu else place.setting.engine
     return (
         Reading(name="fio.version", value=place.found.version.number),
-        Reading(name="fio.engine", value=place.setting.engine),
-        Reading(name="fio.direct", value=place.setting.direct),
+        Reading(name="fio.engine", value=engine or place.setting.engine),
+        Reading(name="fio.direct", value=place.data.direct and not shape.buffered),
     )
 
 

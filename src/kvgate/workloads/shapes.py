@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 
 from fiopy import Job, Pattern
+from fiopy.sense import SYNCHRONOUS
 from kvgate.errors import NotRunError, SpecError
 
 TOKEN_BYTES = 31_744
@@ -18,7 +19,7 @@ PAGE_BYTES = 16 * TOKEN_BYTES
 """One block of vLLM (16 tokens) of the same rank: the smallest piece a tier moves."""
 
 RANKS = 8
-"""Tensor-parallel ranks (TP8), each with its own region of the file, all at once."""
+"""Tensor-parallel ranks (TP8), one a GPU, each with its own region of the file, all at once."""
 
 STORE_PASSES = 8
 """How often a store may write its file over; bounds the bytes written, whatever the speed."""
@@ -26,18 +27,59 @@ STORE_PASSES = 8
 MIXED_PASSES = 16
 """How often the mix may go through its file; a tenth of it is written."""
 
+CHUNK_TOKENS = 256
+"""LMCache's chunk."""
+
+PAGE_TOKENS = 16
+"""vLLM's block."""
+
+GPU_ENGINES = ("libhipfile", "libcufile")
+"""fio's engines that read into GPU memory.
+
+libhipfile is in AMD's fork ROCm/fio and in newer fio (rocm.docs.amd.com, hipFile, "Benchmark
+hipFile with fio"); libcufile is NVIDIA's GPUDirect Storage. Both refuse buffered I/O.
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Kv:
+    """The KV whose traffic is imitated: bytes a token and rank, ranks (GPUs), chunks under way."""
+
+    token_bytes: int = TOKEN_BYTES
+    ranks: int = RANKS
+    queue_depth: int | None = None  # of each rank in whole chunks; None: as the shape has it
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Return the bytes of one chunk of one rank."""
+        return CHUNK_TOKENS * self.token_bytes
+
+
+AS_PUBLISHED = Kv()
+"""Of the published joint test: Qwen3-Coder-480B, bf16, TP8."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """One kind of load. ``passes`` (None: none) bounds it by bytes instead of time alone."""
+    """One kind of load. ``passes`` (None: none) bounds it by bytes instead of time alone.
+
+    Its block is of so many ``tokens`` of KV, or of ``block_bytes``. ``ranks`` None: one a GPU.
+    ``buffered`` goes through the page cache; ``gpu`` into GPU memory where fio can. The two
+    percentages say of what kind the data is; None leaves it to fio.
+    """
 
     name: str
     why: str
     pattern: Pattern
-    block_bytes: int
+    tokens: int = 0
+    block_bytes: int = 0
     read_pct: int | None = None
     queue_depth: int = 1
-    ranks: int = RANKS
+    ranks: int | None = None
+    buffered: bool = False
+    gpu: bool = False
+    dedupe_pct: int | None = None
+    compress_pct: int | None = None
     on_data: bool = False  # works on the file that was laid out before, not on one of its own
     passes: int | None = None
     verify: str | None = None
@@ -50,6 +92,16 @@ class Shape:
             *(["write"] if self.pattern.writes or self.verify else []),
         )
 
+    def block_of(self, kv: Kv) -> int:
+        """Return its block in bytes for the KV of `kv`."""
+        return self.tokens * kv.token_bytes if self.tokens else self.block_bytes
+
+    def depth_of(self, kv: Kv) -> int:
+        """Return its queue depth: the KV's own for whole chunks, where that is set."""
+        if self.tokens == CHUNK_TOKENS and not self.verify and kv.queue_depth is not None:
+            return kv.queue_depth
+        return self.queue_depth
+
     @property
     def write_share(self) -> float:
         """Return the part of what it moves that it writes."""
@@ -58,48 +110,96 @@ class Shape:
         return 1.0 if self.read_pct is None else 1 - self.read_pct / 100
 
 
+_RESTORE = Shape(
+    name="kv-restore",
+    why="a cold restore: every rank reads whole chunks, which lie where they were stored, "
+    "in no order (R2: 118 chunk files a session and rank)",
+    pattern=Pattern.RANDREAD,
+    tokens=CHUNK_TOKENS,
+    on_data=True,
+)
+_STORE = Shape(
+    name="kv-store",
+    why="sessions being stored: every rank writes whole chunks into space not yet "
+    "allocated, and they count once they are on the medium (fsync at the end)",
+    pattern=Pattern.WRITE,
+    tokens=CHUNK_TOKENS,
+    passes=STORE_PASSES,
+)
+_MIXED = Shape(
+    name="kv-mixed",
+    why="serving: nine restored blocks for one stored, in vLLM's block size, in no order",
+    pattern=Pattern.RANDRW,
+    tokens=PAGE_TOKENS,
+    read_pct=90,
+    queue_depth=4,
+    on_data=True,
+    passes=MIXED_PASSES,
+)
+
+
+def _kinds_of_data() -> tuple[Shape, ...]:
+    """Return the store with data of every kind: an array that dedups or compresses shows it."""
+    told = {"dedupe": "already there (dedup)", "compress": "saved by compression"}
+    kinds = [("dedupe", 0), ("dedupe", 50), ("dedupe", 80), ("compress", 50), ("compress", 80)]
+    return tuple(
+        dataclasses.replace(
+            _STORE,
+            name=f"kv-store-{kind}-{pct}",
+            why=f"a store of which {pct} % is {told[kind]}: what an array reduces it moves "
+            "faster, and no figure of such data stands for KV, which reduces hardly at all",
+            dedupe_pct=pct if kind == "dedupe" else None,
+            compress_pct=pct if kind == "compress" else None,
+        )
+        for kind, pct in kinds
+    )
+
+
 SHAPES = {
     shape.name: shape
     for shape in (
-        Shape(
-            name="kv-restore",
-            why="a cold restore: every rank reads whole chunks, which lie where they were stored, "
-            "in no order (R2: 118 chunk files a session and rank)",
-            pattern=Pattern.RANDREAD,
-            block_bytes=CHUNK_BYTES,
-            on_data=True,
-        ),
-        Shape(
+        _RESTORE,
+        dataclasses.replace(
+            _RESTORE,
             name="kv-restore-seq",
             why="the same with the chunks of a session one behind the other: the best layout",
             pattern=Pattern.READ,
-            block_bytes=CHUNK_BYTES,
-            on_data=True,
         ),
-        Shape(
-            name="kv-store",
-            why="sessions being stored: every rank writes whole chunks into space not yet "
-            "allocated, and they count once they are on the medium (fsync at the end)",
-            pattern=Pattern.WRITE,
-            block_bytes=CHUNK_BYTES,
-            passes=STORE_PASSES,
+        dataclasses.replace(
+            _RESTORE,
+            name="kv-restore-buffered",
+            why="restores through the page cache, dropped before: what an engine without "
+            "O_DIRECT gets, and what the copy costs",
+            buffered=True,
         ),
-        Shape(
-            name="kv-mixed",
-            why="serving: nine restored blocks for one stored, in vLLM's block size, in no order",
-            pattern=Pattern.RANDRW,
-            block_bytes=PAGE_BYTES,
-            read_pct=90,
-            queue_depth=4,
-            on_data=True,
-            passes=MIXED_PASSES,
+        dataclasses.replace(
+            _RESTORE,
+            name="kv-restore-gpu",
+            why="restores into GPU memory without a copy in the host (hipFile, GPUDirect Storage)",
+            gpu=True,
+        ),
+        _STORE,
+        dataclasses.replace(
+            _STORE,
+            name="kv-store-buffered",
+            why="stores through the page cache, on the medium at the end (fsync): what an engine "
+            "without O_DIRECT does",
+            buffered=True,
+        ),
+        *_kinds_of_data(),
+        _MIXED,
+        dataclasses.replace(
+            _MIXED,
+            name="kv-mixed-70",
+            why="serving with little reuse: seven restored blocks for three stored",
+            read_pct=70,
         ),
         Shape(
             name="verify",
             why="what was stored is what is restored: chunks with checksums in their headers are "
             "written, then all read back and compared",
             pattern=Pattern.READ,
-            block_bytes=CHUNK_BYTES,
+            tokens=CHUNK_TOKENS,
             queue_depth=8,
             ranks=1,
             verify="crc32c",
@@ -118,6 +218,9 @@ class Setting:
     runtime_s: float
     total_bytes: int  # of the file, as `file_bytes` gives it
     seed: int
+    kv: Kv = AS_PUBLISHED
+    gpu_engine: str | None = None
+    layout_block_bytes: int | None = None  # None: a chunk
     sustained: bool = False  # for all of `runtime_s`, however much is moved
     rate_bytes_per_s: int | None = None  # at most, in each direction, all ranks together
 
@@ -133,12 +236,15 @@ def shape(name: str) -> Shape:
     )
 
 
-def file_bytes(size_bytes: int) -> int:
+def file_bytes(size_bytes: int, kv: Kv = AS_PUBLISHED) -> int:
     """Return the most whole chunks for every rank in `size_bytes`; raises NotRunError for none."""
-    unit = RANKS * CHUNK_BYTES
+    unit = kv.ranks * kv.chunk_bytes
     if size_bytes < unit:
         raise NotRunError(
-            (f"workloads.fio.size: {size_bytes} B is less than a chunk for each of {RANKS} ranks",),
+            (
+                f"workloads.fio.size: {size_bytes} B is less than a chunk for each of "
+                f"{kv.ranks} ranks",
+            ),
             hint=f"make it at least {-(-unit // 10**6)} MB",
         )
     return size_bytes // unit * unit
@@ -151,9 +257,9 @@ def layout(path: str, setting: Setting) -> list[Job]:
             name="layout",
             pattern=Pattern.WRITE,
             filename=path,
-            block_bytes=CHUNK_BYTES,
+            block_bytes=setting.layout_block_bytes or setting.kv.chunk_bytes,
             size_bytes=setting.total_bytes,
-            queue_depth=4,
+            queue_depth=1 if setting.engine in SYNCHRONOUS else 4,
             engine=setting.engine,
             direct=setting.direct,
             threads=True,
@@ -165,37 +271,68 @@ def layout(path: str, setting: Setting) -> list[Job]:
 
 
 def jobs(shape: Shape, path: str, setting: Setting) -> list[Job]:
-    """Return the fio jobs of `shape` on the file `path`."""
+    """Return the fio jobs of `shape` on the file `path`; raises NotRunError where fio can't."""
     if shape.verify:
         return _verifying(shape, path, setting)
-    each = setting.total_bytes // shape.ranks
+    ranks = shape.ranks or setting.kv.ranks
+    each = setting.total_bytes // ranks
     bounded = shape.passes is not None and not setting.sustained
     rate = setting.rate_bytes_per_s
-    return [
-        Job(
-            name=shape.name,
-            pattern=shape.pattern,
-            filename=path,
-            block_bytes=shape.block_bytes,
-            size_bytes=each,
-            offset_increment_bytes=each,
-            jobs=shape.ranks,
-            io_size_bytes=(shape.passes or 1) * each if bounded else None,
-            read_pct=shape.read_pct,
-            queue_depth=shape.queue_depth,
-            engine=setting.engine,
-            direct=setting.direct,
-            runtime_s=setting.runtime_s,
-            time_based=None if bounded else True,
-            ramp_s=None if bounded or not setting.ramp_s else setting.ramp_s,
-            rate_bytes_per_s=None if rate is None else max(1, rate // shape.ranks),
-            threads=True,
-            group_reporting=True,
-            seed=setting.seed,
-            fallocate=None if shape.on_data else "none",
-            end_fsync=True if shape.pattern.writes else None,
+    job = Job(
+        name=shape.name,
+        pattern=shape.pattern,
+        filename=path,
+        block_bytes=shape.block_of(setting.kv),
+        size_bytes=each,
+        offset_increment_bytes=each,
+        jobs=ranks,
+        io_size_bytes=(shape.passes or 1) * each if bounded else None,
+        read_pct=shape.read_pct,
+        queue_depth=_depth(shape, setting),
+        engine=setting.engine,
+        direct=setting.direct and not shape.buffered,
+        runtime_s=setting.runtime_s,
+        time_based=None if bounded else True,
+        ramp_s=None if bounded or not setting.ramp_s else setting.ramp_s,
+        rate_bytes_per_s=None if rate is None else max(1, rate // ranks),
+        threads=True,
+        group_reporting=True,
+        seed=setting.seed,
+        fallocate=None if shape.on_data else "none",
+        end_fsync=True if shape.pattern.writes else None,
+        dedupe_pct=shape.dedupe_pct,
+        compress_pct=shape.compress_pct,
+    )
+    return [_into_gpus(job, setting) if shape.gpu else job]
+
+
+def _depth(shape: Shape, setting: Setting) -> int:
+    depth = 1 if shape.gpu else shape.depth_of(setting.kv)
+    if depth > 1 and setting.engine in SYNCHRONOUS:
+        raise NotRunError(
+            (
+                f"{shape.name} has {depth} I/Os under way, and this fio has no engine for more "
+                f"than one (libaio, io_uring), only {setting.engine}",
+            ),
+            hint="install a fio that was built with libaio",
         )
-    ]
+    return depth
+
+
+def _into_gpus(job: Job, setting: Setting) -> Job:
+    """Return `job` by the engine that reads into GPU memory; raises NotRunError if fio has none."""
+    if setting.gpu_engine is None:
+        raise NotRunError(
+            (f"{job.name}: this fio has no engine for GPU-direct I/O: {', '.join(GPU_ENGINES)}",),
+            hint="build ROCm/fio with --enable-libhipfile (AMD) or fio with --enable-libcufile, "
+            "and set it under 'tools'; hipFile needs P2PDMA and a file system on the device",
+        )
+    if not setting.direct:
+        raise NotRunError((f"{job.name}: the file system refuses O_DIRECT, which it needs",))
+    gpus = ":".join(str(number) for number in range(job.jobs or 1))
+    if setting.gpu_engine == "libhipfile":
+        return dataclasses.replace(job, engine="libhipfile", gpus=gpus, rocm_io="hipfile")
+    return dataclasses.replace(job, engine="libcufile", gpus=gpus, cuda_io="cufile")
 
 
 def _verifying(shape: Shape, path: str, setting: Setting) -> list[Job]:
@@ -204,9 +341,9 @@ def _verifying(shape: Shape, path: str, setting: Setting) -> list[Job]:
         name="verify-write",
         pattern=Pattern.WRITE,
         filename=path,
-        block_bytes=shape.block_bytes,
+        block_bytes=shape.block_of(setting.kv),
         size_bytes=setting.total_bytes,
-        queue_depth=shape.queue_depth,
+        queue_depth=1 if setting.engine in SYNCHRONOUS else shape.queue_depth,
         engine=setting.engine,
         direct=setting.direct,
         threads=True,
