@@ -56,6 +56,10 @@ class HostUnreachableError(TransportError):
     """No connection to the host: refused, timed out, no route, or the link was lost."""
 
 
+class AskerLostError(HostUnreachableError):
+    """The process of ours that asked the host has ended: nothing is known about the host."""
+
+
 class HostKeyError(TransportError):
     """The host's key is not known or has changed; the message holds its fingerprint."""
 

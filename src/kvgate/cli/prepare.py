@@ -135,7 +135,7 @@ def hosts_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     found = {name: each.value for name, each in adapters_for(workspace, loaded, path).items()}
     logins = {name: each.login for name, each in found.items()}
     recordings = load_recordings(inventory, path.parent)
-    with Connections(inventory, recordings, logins=logins) as connections:
-        reports = survey_hosts(inventory, connections.to, found)
+    with Connections(inventory, recordings, logins=logins, shared=True) as connections:
+        reports = survey_hosts(inventory, connections, found)
     show_hosts(Console(highlight=False), reports)
     return 0 if all(report.ok for report in reports) else 2

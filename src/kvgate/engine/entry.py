@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from kvgate.engine.fanout import Tell, asked_again, fan_out
 from kvgate.engine.workspace import Setup
 from kvgate.errors import (
     DamagedRunError,
@@ -23,13 +23,12 @@ from kvgate.store.layout import belongs_to_run
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
 from kvgate.store.verify import verify
+from kvgate.transport.connect import AT_ONCE, Connections
 from kvgate.untrusted import mask
 from kvgate.witness import Witness
 
 Identities = dict[str, tuple[str, ...]]
 """Host → its serial numbers; empty where the host could not be asked."""
-
-_HOSTS_AT_ONCE = 64
 
 
 def identify(
@@ -38,6 +37,9 @@ def identify(
     hosts: Sequence[Host],
     witness: Callable[[Host], Witness],
     bom: Bom | None = None,
+    *,
+    connections: Connections | None = None,
+    progress: Tell | None = None,
 ) -> Identities:
     """Ask every host for its serial numbers, in parallel, and journal them.
 
@@ -45,23 +47,38 @@ def identify(
     """
     ordered = [each for each in bom.judged() if each.serial] if bom else []
 
+    def tell(host: Host) -> tuple[str, ...]:
+        if host.is_device:
+            return devices.identity(witness(host))
+        kinds = frozenset(each.kind for each in ordered if each.host in ("", host.name))
+        return identity(witness(host), kinds)
+
     def ask(host: Host) -> tuple[tuple[str, ...], str]:
         try:
-            asked = witness(host)
-            if host.is_device:
-                return devices.identity(asked), ""
-            kinds = frozenset(each.kind for each in ordered if each.host in ("", host.name))
-            return identity(asked, kinds), ""
+            try:
+                return asked_again(lambda: tell(host)), ""
+            finally:
+                if connections is not None:
+                    connections.rest(host)
         except KvgateError as err:
             return (), err.message
         except Exception as err:  # noqa: BLE001  our own fault over one host's answer
             return (), mask(f"{host.name}: kvgate broke: {type(err).__name__}: {err}")
 
-    with ThreadPoolExecutor(min(_HOSTS_AT_ONCE, len(hosts))) as pool:
-        answers = dict(zip((host.name for host in hosts), pool.map(ask, hosts), strict=True))
-    for host, (serials, problem) in answers.items():
-        run.event("identity", gate=gate, host=host, serials=list(serials), problem=problem)
-    return {host: serials for host, (serials, _) in answers.items()}
+    answers: dict[str, tuple[tuple[str, ...], str]] = {}
+    at_once = connections.at_once if connections else AT_ONCE
+    for group in fan_out(
+        hosts, ask, at_once=at_once, name=lambda host: host.name, tell=progress or _silent
+    ):
+        answers |= {host.name: answer for host, answer in group}
+    for host in hosts:
+        serials, problem = answers[host.name]
+        run.event("identity", gate=gate, host=host.name, serials=list(serials), problem=problem)
+    return {host.name: answers[host.name][0] for host in hosts}
+
+
+def _silent(text: str, awaits: str) -> None:
+    """Tell nobody."""
 
 
 def refuse_closed(setup: Setup, gate: str, run: RunWriter, identities: Identities) -> None:

@@ -16,6 +16,7 @@ from kvgate.model.finding import GateResult
 from kvgate.spec.inventory import Host
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
+from kvgate.transport.connect import Connections
 from kvgate.witness import Witness
 
 MOST_TEXT = 4000
@@ -42,13 +43,23 @@ class GateSession:
         refuse_changed_suite(workspace, reader, self.setup.planned(gate).suite)
         self.run = RunWriter.open(run)
 
-    def begin(self, witness: Callable[[Host], Witness]) -> None:
+    def begin(
+        self, witness: Callable[[Host], Witness], connections: Connections | None = None
+    ) -> None:
         """Open the gate or raise GateClosedError; the reason is journalled either way."""
         self.run.event("gate_begin", gate=self.gate)
         self.progress.send("gate", self.gate, awaits="serial numbers of the hosts")
         hosts = self.setup.identified
         bom = self.setup.bom.value if self.setup.bom else None
-        identities = entry.identify(self.run, self.gate, hosts, witness, bom)
+        identities = entry.identify(
+            self.run,
+            self.gate,
+            hosts,
+            witness,
+            bom,
+            connections=connections,
+            progress=lambda text, awaits: self.progress.send("progress", text, awaits=awaits),
+        )
         self.run.sync()
         if any(RunReader(self.run.path).events("forced")):
             return
@@ -86,7 +97,7 @@ def open_for_soak(workspace: Workspace, run: Path, gate: str) -> None:
     try:
         with connect(session.setup, RunReader(run), scope=lambda: gate) as connections:
             keep = kept_in(session.run, lambda: gate)
-            session.begin(lambda host: Witness(host, connections.to(host), keep))
+            session.begin(lambda host: Witness(host, connections.to(host), keep), connections)
     finally:
         session.close()
 

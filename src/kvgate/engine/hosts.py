@@ -5,24 +5,23 @@ One command a host, all hosts at once; a dead one delays only itself.
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 
+from kvgate.engine.fanout import Tell, asked_again, fan_out
 from kvgate.errors import KvgateError, ParseError
 from kvgate.probes import devices
 from kvgate.spec.adapter import Adapter
 from kvgate.spec.inventory import Host, Inventory
 from kvgate.transport.base import CommandResult, Transport
+from kvgate.transport.connect import Connections
 from kvgate.untrusted import plain
 from kvgate.witness import Witness
 
 ASK_S = 30.0
 """How long a host may take to answer, once it is connected."""
-
-_AT_ONCE = 64
 
 PACKAGES = {
     "fio": ("fio", "fio"),
@@ -180,8 +179,10 @@ class HostReport:
 
 def survey_hosts(
     inventory: Inventory,
-    connect: Callable[[Host], Transport],
+    connections: Connections,
     adapters: Mapping[str, Adapter] | None = None,
+    *,
+    tell: Tell | None = None,
 ) -> tuple[HostReport, ...]:
     """Return a report of every host, in the inventory's order; no host's failure is raised.
 
@@ -192,10 +193,22 @@ def survey_hosts(
 
     def survey(host: Host) -> HostReport:
         adapter = known.get(host.adapter or "")
-        return _survey_device(host, connect, adapter) if adapter else _survey(host, connect)
+        try:
+            if adapter:
+                return _survey_device(host, connections.to, adapter)
+            return _survey(host, connections.to)
+        finally:
+            connections.rest(host)
 
-    with concurrent.futures.ThreadPoolExecutor(min(_AT_ONCE, len(hosts))) as pool:
-        return tuple(pool.map(survey, hosts))
+    answers = fan_out(
+        hosts,
+        survey,
+        at_once=connections.at_once,
+        name=lambda host: host.name,
+        tell=tell or (lambda _text, _awaits: None),
+    )
+    reports = {host.name: report for group in answers for host, report in group}
+    return tuple(reports[host.name] for host in hosts)
 
 
 def _survey_device(
@@ -224,7 +237,7 @@ def _survey(host: Host, connect: Callable[[Host], Transport]) -> HostReport:
     roles = tuple(role.value for role in host.roles)
     begun = time.monotonic()
     try:
-        result = connect(host).run(question(host), timeout_s=ASK_S)
+        result = asked_again(lambda: connect(host).run(question(host), timeout_s=ASK_S))
         connect_s = max(0.0, time.monotonic() - begun - result.elapsed_s)
         facts = read_answer(host, result.expect_ok())
     except KvgateError as err:

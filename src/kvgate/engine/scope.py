@@ -38,4 +38,5 @@ def connect(setup: Setup, reader: RunReader, *, scope: Scope) -> Connections:
         scope=scope,
         timing=reader.manifest.get("timing") is True,
         logins={name: each.value.login for name, each in setup.adapters.items()},
+        shared=True,
     )

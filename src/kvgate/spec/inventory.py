@@ -232,6 +232,7 @@ class Inventory(Strict):
     title: str = ""
     baseline: Text | None = None
     bom: Text | None = None  # the file of what was ordered, beside the inventory or in inventory/
+    hosts_at_once: Annotated[int, pydantic.Field(ge=1, le=4096)] | None = None  # asked at a time
     hosts: dict[Slug, Host]
 
     @pydantic.field_validator("hosts", mode="after")

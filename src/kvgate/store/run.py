@@ -14,7 +14,7 @@ import hashlib
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -203,23 +203,29 @@ class RunWriter:
 
     def end_block(self, key: str) -> None:
         """Commit block `key`: when this returns, it and its evidence are on the disk and count."""
+        self.end_blocks((key,))
+
+    def end_blocks(self, keys: Sequence[str]) -> None:
+        """Commit the blocks `keys`, all with one wait for the disk."""
         with self._at_work():
-            begun = self._begun(key)
+            begun = {key: self._begun(key) for key in keys}
             self._fsync(journal=False)
-            stored, lines = self._stored(), self._blocks[begun]
-            self._append(
-                "block_end",
-                {
-                    "begin": begun,
-                    "block": key,
-                    "digest": lines.digest.hexdigest(),
-                    "measurements": lines.count,
-                    "stored": stored.as_json(),
-                },
-            )
-            self._ledger.finished[key] = self._ledger.open.pop(key)
+            stored = self._stored()
+            for key, number in begun.items():
+                lines = self._blocks[number]
+                self._append(
+                    "block_end",
+                    {
+                        "begin": number,
+                        "block": key,
+                        "digest": lines.digest.hexdigest(),
+                        "measurements": lines.count,
+                        "stored": stored.as_json(),
+                    },
+                )
+                self._ledger.finished[key] = self._ledger.open.pop(key)
+                del self._blocks[number]
             self._ledger.stored = stored
-            del self._blocks[begun]
             self._fsync()
 
     def discard_block(self, key: str, reason: str) -> None:

@@ -7,32 +7,26 @@ import contextvars
 import datetime
 import itertools
 import random
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from kvgate.engine.gate import MOST_TEXT
 from kvgate.engine.progress import Progress
 from kvgate.engine.scope import connect, kept_in
 from kvgate.engine.workspace import Setup
-from kvgate.errors import HarnessError, KvgateError, NotRunError
+from kvgate.errors import NotRunError
 from kvgate.model.record import ALL_HOSTS, EvidenceRef, Measurement, Reading
-from kvgate.probes import ALL
 from kvgate.probes.base import Probe
-from kvgate.probes.gather import Facts
 from kvgate.spec.baseline import Baseline
-from kvgate.spec.expect import coverage
 from kvgate.spec.inventory import Host, Inventory
 from kvgate.spec.plan import Plan
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
 from kvgate.suite.blocks import Block, key_of
 from kvgate.suite.looks import Looks
-from kvgate.suite.reach import OUT_OF_REACH, Questioning, Reach
-from kvgate.untrusted import mask, plain
+from kvgate.suite.survey import Surveys
+from kvgate.untrusted import mask
 from kvgate.witness import Answer, Witness
 
-_HOSTS_AT_ONCE = 64
 _asking_for: contextvars.ContextVar[str] = contextvars.ContextVar("asking_for", default="")
 
 
@@ -46,12 +40,10 @@ class Bench:
         self.progress_to = progress
         self.open_block = ""
         self._around = ""
-        self._connections = connect(setup, RunReader(run.path), scope=self._scope)
+        self.connections = connect(setup, RunReader(run.path), scope=self._scope)
         self._keep = kept_in(run, self._scope)
         self._steps = itertools.count(1)
-        self._facts: dict[str, Facts] = {}
-        self._facts_lock = threading.Lock()
-        self._reach = Reach()
+        self._surveys = Surveys(self, self.connections)
         self._looks = Looks(gate, setup, run)
 
     # what the run was told
@@ -85,7 +77,7 @@ class Bench:
     def witness(self, host: Host) -> Witness:
         """Return `host` ready to be asked; its connection is opened at first use and shared."""
         adapter = self.setup.adapter(host)
-        return Witness(host, self._connections.to(host), self._keep, adapter)
+        return Witness(host, self.connections.to(host), self._keep, adapter)
 
     def _scope(self) -> str:
         """Return in which block is being asked, or for what (`asking_for`), or in which gate."""
@@ -105,9 +97,12 @@ class Bench:
         finally:
             self._around = before
 
-    def asks_for(self, block: Block) -> None:
-        """Say that this thread asks hosts for `block`, which is opened when its work is done."""
-        _asking_for.set(block.key)
+    def asks_for(self, block: Block | None) -> None:
+        """Say that this thread asks hosts for `block`, which is opened when its work is done.
+
+        None: for none any more.
+        """
+        _asking_for.set(block.key if block else "")
 
     def require(self, *reasons: str) -> None:
         """Raise NotRunError with every reason that is not empty."""
@@ -225,79 +220,7 @@ class Bench:
         A probe that can't answer leaves a problem for each of its measures, so that what was not
         learnt is inconclusive with its reason.
         """
-        left = [
-            (host, block)
-            for host in hosts
-            for block in self.blocks("survey", probes=[_title(probes)], host=[host.name])
-        ]
-        if not left:
-            return
-        with ThreadPoolExecutor(min(_HOSTS_AT_ONCE, len(left))) as pool:
-            answers = pool.map(lambda part: self._ask_all(probes, *part), left)
-            for (host, block), found in zip(left, answers, strict=True):
-                with block:
-                    for answer in found:
-                        self.record(answer, host=host, phase=phase)
-
-    def _ask_all(self, probes: Sequence[Probe], host: Host, block: Block) -> list[Answer]:
-        """Return each probe's answer; once the host is out of reach it is not tried again."""
-        self.asks_for(block)
-        found: list[Answer] = []
-        asking = Questioning(self.witness(host), self._reach)
-        self.progress("facts", host=host.name, awaits="the host's answers")
-        try:
-            asking.begin()
-            if host.transport != "recorded" and not host.is_device:  # these answer one by one
-                asking.over(self._facts_of(host).answered(probes))
-        except OUT_OF_REACH as err:
-            asking.lost = err
-        except KvgateError as err:  # no folder for answers, or a shell that is none
-            self.run.event("note", text=f"asked one by one, as facts failed: {err.message}")
-        for probe in probes:
-            self.progress(f"{probe.name}", host=host.name, awaits="the host's answer")
-            try:
-                found.append(self._checked(probe, asking.put(probe)))
-            except KvgateError as err:
-                found.append(self._problems(probe, host, err.message, asking.refs))
-            except Exception as err:  # noqa: BLE001  our own fault costs one answer, not a gate
-                told = f"{host.name}: kvgate broke over the answer: {type(err).__name__}: {err}"
-                self.run.event("note", text=mask(f"{probe.name}: {told}"))
-                found.append(self._problems(probe, host, plain(told), asking.refs))
-        asking.end()
-        return found
-
-    def _facts_of(self, host: Host) -> Facts:
-        """Return what `host` tells for the probes whose measures this gate judges."""
-        with self._facts_lock:
-            if host.name not in self._facts:
-                judged = {each.measure for each in self.setup.gates[self.gate].value.criteria}
-                probes = [probe for probe in ALL if judged.intersection(probe.measures)]
-                self._facts[host.name] = Facts(host, self._connections.to(host), probes)
-            return self._facts[host.name]
-
-    def _checked(self, probe: Probe, answer: Answer) -> Answer:
-        strange = sorted({r.name for r in answer.readings} - set(probe.measures))
-        if strange:
-            raise HarnessError(
-                f"probe {probe.name} returned {strange[0]}, which it doesn't declare"
-            )
-        return answer
-
-    def _problems(
-        self, probe: Probe, host: Host, because: str, evidence: tuple[EvidenceRef, ...]
-    ) -> Answer:
-        """Return a problem for every item of every measure that `probe` was to answer for."""
-        wanted: dict[tuple[str, str], None] = {}
-        for gate in self.setup.gates.values():
-            for criterion in gate.value.criteria:
-                if criterion.measure in probe.measures:
-                    covered = coverage(criterion, self.inventory, self.setup.expected)
-                    for item in covered.get(host.name, ()):
-                        wanted[criterion.measure, item] = None
-        readings = [
-            Reading(name=name, value=None, item=item, problem=because) for name, item in wanted
-        ]
-        return Answer(tuple(readings), evidence)
+        self._surveys.survey(probes, hosts, phase=phase)
 
     # telling
 
@@ -330,8 +253,4 @@ class Bench:
 
     def close(self) -> None:
         """Close every connection; what was started on them ends."""
-        self._connections.close()
-
-
-def _title(probes: Sequence[Probe]) -> str:
-    return "+".join(probe.name for probe in probes)
+        self.connections.close()

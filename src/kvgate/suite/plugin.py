@@ -94,7 +94,7 @@ class KvgatePlugin:
             self.direct.soak(workspace, self.progress)
         self.session = GateSession(workspace, Path(run), gate, self.progress)
         self._bench = Bench(gate, self.session.setup, self.session.run, self.progress)
-        self.session.begin(self._bench.witness)
+        self.session.begin(self._bench.witness, self._bench.connections)
         for item in self.deselected:
             self._attempt(item, "not_run", ("it was deselected on the command line",))
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import concurrent.futures
+import math
+import os
 import threading
 from collections.abc import Mapping
 from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kvgate.errors import SpecError
 from kvgate.spec.inventory import Host, Inventory
@@ -14,6 +18,39 @@ from kvgate.transport.base import Transport
 from kvgate.transport.local import LocalTransport
 from kvgate.transport.recorded import RecordedTransport, Scope, nowhere
 from kvgate.transport.recording import of_bytes
+
+if TYPE_CHECKING:
+    from kvgate.transport.fleet import Fleet
+
+AT_ONCE = 128
+"""How many hosts one process asks at a time, where the inventory does not say."""
+
+KEPT_OPEN = 64
+"""How many connections to hosts that are not being asked stay open: each costs two threads'
+memory and three file descriptors, opening one again 5 ms and eight round trips."""
+
+HOSTS_FROM = 256
+"""From so many hosts on several processes pay: each costs 0.4 s of CPU to begin with."""
+
+_MOST_PROCESSES = 16  # from there on the controller, which reads the answers, is what limits
+
+
+@runtime_checkable
+class Rests(Protocol):
+    """A transport whose connection can be closed while nothing runs on it."""
+
+    def rest(self) -> None:
+        """Close the connection unless something runs on it."""
+        ...
+
+
+def _processes(inventory: Inventory) -> int:
+    """Return how many processes share the work on these hosts; 0: this one does it alone."""
+    hosts = sum(host.transport == "ssh" and not host.is_device for host in inventory.hosts.values())
+    cores = len(os.sched_getaffinity(0))
+    if hosts < HOSTS_FROM or cores < 2:
+        return 0
+    return min(cores, _MOST_PROCESSES, hosts // AT_ONCE)
 
 
 class Connections:
@@ -25,7 +62,8 @@ class Connections:
 
     `recordings` maps each recorded host to the bytes of its recording; `scope` tells them in which
     gate or block is being asked, and `timing` lets their answers take as long as they took.
-    `logins` is how each adapter logs in over HTTP (`spec.adapter`).
+    `logins` is how each adapter logs in over HTTP (`spec.adapter`). With `shared` several processes
+    share the work where there are many hosts (`transport.fleet`).
     """
 
     def __init__(
@@ -36,6 +74,7 @@ class Connections:
         scope: Scope = nowhere,
         timing: bool = False,
         logins: Mapping[str, str] | None = None,
+        shared: bool = False,
     ) -> None:
         self._inventory = inventory
         self._logins = logins or {}
@@ -44,7 +83,22 @@ class Connections:
         self._timing = timing
         self._made: dict[str, Transport] = {}
         self._lock = threading.Lock()
+        self._resting: collections.OrderedDict[str, None] = collections.OrderedDict()
+        self._fleet: Fleet | None = None
+        self.at_once = inventory.hosts_at_once or AT_ONCE
         secret.learn(inventory.hosts.values())
+        processes = _processes(inventory) if shared else 0
+        if processes:
+            from kvgate.transport.fleet import Fleet
+
+            each = math.ceil(self.at_once / processes) if inventory.hosts_at_once else AT_ONCE
+            self._fleet = Fleet(inventory, processes=processes, at_once=each)
+            self.at_once = inventory.hosts_at_once or AT_ONCE * processes
+
+    @property
+    def workers(self) -> tuple[int, ...]:
+        """Return the processes that share the work."""
+        return self._fleet.pids if self._fleet else ()
 
     def to(self, host: Host) -> Transport:
         """Return the transport to `host`; opens nothing. SpecError: no or an endless way to it."""
@@ -55,14 +109,31 @@ class Connections:
                     self._made[hop.name] = self._make(hop, via)
             return self._made[host.name]
 
+    def rest(self, host: Host) -> None:
+        """Note that `host` is not asked for now: of many such connections the oldest is closed.
+
+        It is opened again when it is needed. Nothing that runs is disturbed.
+        """
+        with self._lock:
+            self._resting[host.name] = None
+            self._resting.move_to_end(host.name)
+            if len(self._resting) <= KEPT_OPEN:
+                return
+            name, _ = self._resting.popitem(last=False)
+            oldest = self._made.get(name)
+        if isinstance(oldest, Rests):
+            oldest.rest()
+
     def close(self) -> None:
         """Close every connection, targets before the jump hosts they go through."""
+        if self._fleet is not None:
+            self._fleet.close()
         with self._lock:
             made = dict(self._made)
             self._made.clear()
         jumps = {host.jump for host in self._inventory.hosts.values()}
         for names in ([n for n in made if n not in jumps], [n for n in made if n in jumps]):
-            with concurrent.futures.ThreadPoolExecutor(max(1, len(names))) as pool:
+            with concurrent.futures.ThreadPoolExecutor(min(len(names), AT_ONCE) or 1) as pool:
                 list(pool.map(lambda name: made[name].close(), names))
 
     def __enter__(self) -> Connections:
@@ -109,8 +180,13 @@ class Connections:
             return console_to(hop)
         from kvgate.transport.ssh import SshTransport
 
-        through = self._made[via.name] if via else None
-        return SshTransport(hop, through if isinstance(through, SshTransport) else None)
+        made = self._made[via.name] if via else None
+        through = made if isinstance(made, SshTransport) else None
+        if self._fleet is None:
+            return SshTransport(hop, through)
+        from kvgate.transport.fleet import FleetTransport
+
+        return FleetTransport(hop, self._fleet, through)
 
     def _recorded(self, host: Host) -> RecordedTransport:
         if host.name not in self._recordings:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import threading
 from typing import Any
 
 import paramiko
@@ -48,6 +49,30 @@ class Link(paramiko.Transport):
 
     def __init__(self, stream: socket.socket | paramiko.Channel) -> None:
         super().__init__(stream, packetizer_class=BoundedPacketizer)
+
+    def start_client(
+        self, event: threading.Event | None = None, timeout: float | None = None
+    ) -> None:
+        """Shake hands, as paramiko's own does, without waking ten times a second to look."""
+        done = event or threading.Event()
+        super().start_client(done)
+        if event is not None:
+            return
+        done.wait(timeout)
+        if not self.is_active():
+            raise self.get_exception() or paramiko.SSHException("Negotiation failed.")
+
+    def auth_publickey(
+        self, username: str, key: paramiko.PKey, event: threading.Event | None = None
+    ) -> list[str]:
+        """Log in, as paramiko's own does, without waking ten times a second to look."""
+        done = event or threading.Event()
+        told = super().auth_publickey(username, key, done)
+        if event is None and self.auth_handler is not None:
+            done.wait(self.auth_timeout)
+            self.auth_timeout = 0.0  # it was waited for
+            told = self.auth_handler.wait_for_response(done)
+        return told
 
     def close(self) -> None:
         """Close the connection; whoever waits for it learns so at once."""

@@ -33,6 +33,11 @@ class Places:
                     )
             self._taken += 1
 
+    def idle(self) -> bool:
+        """Tell whether no session is open or being asked for."""
+        with self._free:
+            return not self._taken
+
     def opened(self) -> None:
         """Note that the host opened a session on a place that was taken."""
         with self._free:

@@ -50,6 +50,7 @@ class SshTransport(Leashed):
         self._dialling = threading.Lock()
         self._asking = threading.Lock()  # paramiko keeps one error a connection, not one a channel
         self._attempts = 0
+        self._is_way = False  # others go through it
         self._failure: TransportError | None = None
 
     def open(self) -> None:
@@ -58,6 +59,7 @@ class SshTransport(Leashed):
 
     def tunnel(self, address: str, port: int, timeout_s: float) -> paramiko.Channel:
         """Return a channel through this host to `address`:`port`, for the next hop's connection."""
+        self._is_way = True
         until = time.monotonic() + timeout_s
         return self._on_live_link(lambda link, _: self._way_to(link, address, port, until))
 
@@ -81,6 +83,17 @@ class SshTransport(Leashed):
             if self._opened is not None:
                 self._opened[0].close()
                 self._opened = None
+
+    def rest(self) -> None:
+        """Close the connection if nothing runs on it and nothing goes through it."""
+        if not self._dialling.acquire(blocking=False):
+            return
+        try:
+            if self._opened is not None and not self._is_way and self._opened[1].idle():
+                self._opened[0].close()
+                self._opened = None
+        finally:
+            self._dialling.release()
 
     def _connection(self) -> tuple[paramiko.Transport, Places]:
         """Return the live connection, opened if need be; callers that waited share a failure."""

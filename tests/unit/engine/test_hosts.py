@@ -134,7 +134,7 @@ def test_this_machine_tells_its_facts_and_what_it_lacks(tmp_path: Path) -> None:
         }
     )
     inventory = Inventory.model_validate({"inventory": "x", "hosts": {"n1": host}})
-    (report,) = hosts.survey_hosts(inventory, lambda host: LocalTransport(host.name))
+    (report,) = hosts.survey_hosts(inventory, Connections(inventory))
     assert report.facts is not None, report.problem()
     assert report.facts.tool("odd") == hosts.Tool("odd", "path", str(tool), "odd 1.0")
     assert ("fio", "fio") in report.missing
@@ -175,7 +175,7 @@ def test_a_dead_host_delays_only_itself(sshd: PrivateSshd, silent_port: int) -> 
     )
     begun = time.monotonic()
     with Connections(inventory) as connections:
-        dead, well, keyless = hosts.survey_hosts(inventory, connections.to)
+        dead, well, keyless = hosts.survey_hosts(inventory, connections)
     assert (dead.name, dead.ok) == ("dead", False)
     assert "no SSH handshake" in dead.problem()
     assert (keyless.ok, "not known" in keyless.problem()) == (False, True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kvgate.engine import entry, finish, gate, judging
+from kvgate.engine import finish, gate, judging
 from kvgate.engine.gate import GateSession, finished
 from kvgate.engine.progress import Progress
 from kvgate.engine.workspace import Setup, Workspace, load_setup, recording_input
@@ -283,14 +283,14 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     hosts = "".join(
         f"  {host}: {{roles: [serving], transport: recorded, recording: hosts}}\n" for host in HOSTS
     )
-    (tmp_path / "inventory/site.yaml").write_text(f"inventory: site\nhosts:\n{hosts}")
+    (tmp_path / "inventory/site.yaml").write_text(
+        f"inventory: site\nhosts_at_once: 1\nhosts:\n{hosts}"  # the same calls in the same order
+    )
     for host in HOSTS:
         (tmp_path / f"inventory/hosts/{host}.jsonl").write_bytes(recorded(host))
     workspace = Workspace(tmp_path)
     plan, site = tmp_path / "gates/plans/small.yaml", tmp_path / "inventory/site.yaml"
     setup = load_setup(workspace, plan, site)
-    monkeypatch.setattr(entry, "_HOSTS_AT_ONCE", 1)  # the same calls in the same order
-    monkeypatch.setattr(bench_module, "_HOSTS_AT_ONCE", 1)
     for module in (run_module, bench_module, lock):
         monkeypatch.setattr(module, "datetime", Standing)
     monkeypatch.setattr(run_module, "time", Standing)
