@@ -6,7 +6,7 @@ import dataclasses
 
 from kvgate.model.quantity import Quantity
 from kvgate.report import show, svg
-from kvgate.report.series import Group, Grouped
+from kvgate.report.series import Group, Grouped, significant
 from kvgate.report.views import Chart
 
 _WIDTH, _LEFT, _RIGHT, _ROW, _TOP = 540.0, 158.0, 82.0, 38.0, 8.0
@@ -21,10 +21,44 @@ class Bound:
     text: str
 
 
-def draw(name: str, title: str, data: Grouped, bounds: dict[str, Bound], *, what: str) -> Chart:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ceilings:
+    """What paths can carry at most, by host in base units; why a host's is not known.
+
+    `only` is the host of bars that name none.
+    """
+
+    known: dict[str, float]
+    unknown: dict[str, str]
+    only: str = ""
+
+    def share(self, group: Group) -> str:
+        """Return how much of its path's ceiling a bar is: ``82 %``; empty where none is known."""
+        most = self.known.get(self._host(group))
+        return f"{significant(100 * group.median / most)} %" if most else ""
+
+    def told(self, group: Group) -> str:
+        """Return the same for a table, with the reason where there is no ceiling."""
+        why = self.unknown.get(self._host(group), "not measured")
+        return self.share(group) or f"no ceiling known: {why}"
+
+    def _host(self, group: Group) -> str:
+        return group.key[1] if len(group.key) > 1 else self.only
+
+
+def draw(
+    name: str,
+    title: str,
+    data: Grouped,
+    bounds: dict[str, Bound],
+    *,
+    what: str,
+    ceilings: Ceilings | None = None,
+) -> Chart:
     """Return the bar chart of `data`, whose groups are (job,) or (job, host).
 
-    `bounds` are limits by job; `what` says what a bar is, e.g. "median of 2 rounds".
+    `bounds` are limits by job; `what` says what a bar is, e.g. "median of 2 rounds"; of
+    `ceilings` each bar tells its share.
     """
     groups = data.groups[:_SHOWN]
     height = _TOP + _ROW * len(groups) + 40
@@ -40,15 +74,19 @@ def draw(name: str, title: str, data: Grouped, bounds: dict[str, Bound], *, what
         board.text(scale(tick), bottom + 15, svg.number(tick), "tick", "middle")
     board.text(_WIDTH - _RIGHT, bottom + 31, show.written(data.unit), "unit", "end")
     for row, group in enumerate(groups):
-        _bar(board, scale, data, group, _TOP + _ROW * row, bounds.get(group.key[0]))
+        share = ceilings.share(group) if ceilings else ""
+        _bar(board, scale, data, group, _TOP + _ROW * row, bounds.get(group.key[0]), share)
     board.line(_LEFT, _TOP, _LEFT, bottom, "axis")
     return Chart(
         name,
         title,
-        _note(data, what),
+        _note(data, what, ceilings),
         board.markup(),
-        columns=("Job", "Median", "Rounds", "Limit"),
-        rows=tuple(_row(data, group, bounds) for group in data.groups),
+        columns=("Job", "Median", "Rounds", "Limit", *(("Of ceiling",) if ceilings else ())),
+        rows=tuple(
+            (*_row(data, group, bounds), *((ceilings.told(group),) if ceilings else ()))
+            for group in data.groups
+        ),
     )
 
 
@@ -68,6 +106,7 @@ def _bar(
     group: Group,
     y: float,
     bound: Bound | None,
+    share: str,
 ) -> None:
     label, *host = group.key
     middle = y + _ROW / 2
@@ -95,7 +134,9 @@ def _bar(
         board.line(at, middle - 14, at, middle + 14, "limit")
         if furthest <= at < furthest + _RIGHT:
             furthest = at  # the figure stands behind the limit's line, not across it
-    board.text(furthest + 8, middle + 4, data.shown(group.median), "value")
+    board.text(furthest + 8, middle + (0 if share else 4), data.shown(group.median), "value")
+    if share:
+        board.text(furthest + 8, middle + 13, f"{share} of ceiling", "tick")
 
 
 def _short(text: str) -> str:
@@ -106,10 +147,13 @@ def _told(data: Grouped, groups: tuple[Group, ...]) -> str:
     return "; ".join(f"{' on '.join(group.key)}: {data.shown(group.median)}" for group in groups)
 
 
-def _note(data: Grouped, what: str) -> str:
+def _note(data: Grouped, what: str, ceilings: Ceilings | None) -> str:
     parts = [f"Bar: {what}; points: each round; dashed line: limit."]
     if len(data.groups) > _SHOWN:
         parts.append(f"{len(data.groups) - _SHOWN} more are in the table.")
+    if ceilings and not ceilings.known:
+        why = "; ".join(dict.fromkeys(ceilings.unknown.values()))
+        parts.append(f"No ceiling of the path is known: {why or 'not measured'}.")
     if data.missing:
         parts.append(f"Measurements without a value: {data.missing}.")
     return " ".join(parts)

@@ -16,6 +16,7 @@ _FIO = (
     ("fio.write_bw", "fio write bandwidth by job"),
     ("fio.read_clat_p99", "fio read completion latency by job, p99"),
 )
+_CEILINGS = {"fio.read_bw": "path.read_ceiling", "fio.write_bw": "path.write_ceiling"}
 _KV = (
     ("g3.ttft", "Time to first token by arm and concurrency"),
     ("g3.throughput", "Throughput by arm and concurrency"),
@@ -40,8 +41,26 @@ def _fio(gate: str, sources: Sources) -> Iterator[Chart]:
             continue
         rounds = max(len(group.rounds) for group in data.groups)
         what = f"median of {rounds} rounds" if rounds > 1 else "the one round"
-        yield bars.draw(name, title, data, _bounds(gate, measure, sources), what=what)
+        bounds = _bounds(gate, measure, sources)
+        most = _ceilings(gate, measure, sources)
+        yield bars.draw(name, title, data, bounds, what=what, ceilings=most)
     yield from _ratios(gate, sources)
+
+
+def _ceilings(gate: str, measure: str, sources: Sources) -> bars.Ceilings | None:
+    """Return what the paths can carry, of a bandwidth; None where a run did not ask for it."""
+    name = _CEILINGS.get(measure)
+    taken = [each for each in _in_gate(gate, sources) if each.name == name]
+    if not taken:
+        return None
+    known: dict[str, float] = {}
+    for each in taken:
+        if isinstance(each.value, Quantity) and each.value.base > 0:
+            rate = float(each.value.base)
+            known[each.host] = min(rate, known.get(each.host, rate))
+    unknown = {each.host: each.problem for each in taken if each.host not in known}
+    hosts = {each.host for each in taken}
+    return bars.Ceilings(known, unknown, hosts.pop() if len(hosts) == 1 else "")
 
 
 def _kv(gate: str, sources: Sources) -> Iterator[Chart]:

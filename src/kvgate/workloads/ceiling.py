@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kvgate.errors import ParseError
 from kvgate.kv import ceiling
 from kvgate.kv.ceiling import Branch, Ceiling
 from kvgate.model.record import Reading
 from kvgate.parse.storage_way import SCRIPT, Leaf, Way, way
 from kvgate.spec.declared import Disk
-from kvgate.witness import Answer, Witness
+from kvgate.witness import Answer, Testimony, Witness
 
 READ, WRITE, TOLD = "path.read_ceiling", "path.write_ceiling", "path.way"
 MEASURES = (READ, WRITE, TOLD)
@@ -23,13 +24,22 @@ _WITHIN_S = 30.0
 def ask(witness: Witness, folder: str) -> Answer:
     """Return the read and write ceiling of the path to `folder`, in B/s, and the way as text.
 
-    Raises CommandError where the host does not answer, ParseError where it answers otherwise
-    than expected.
+    A host that can't tell the way leaves readings that say why. Raises CommandError where the
+    host does not answer at all.
     """
     asked = witness.ask(["sh", "-c", SCRIPT, "sh", folder], timeout_s=_WITHIN_S)
-    asked.result.expect_ok()
-    found = way(asked.stdout)
+    if asked.result.exit_status != 0:
+        return _untold(f"the way to {folder} is not told: {asked.result.describe()}", asked)
+    try:
+        found = way(asked.stdout)
+    except ParseError as err:
+        return _untold(err.message, asked)
     return Answer(tuple(readings(found, witness.host.declared.disks)), (asked.ref,))
+
+
+def _untold(why: str, asked: Testimony) -> Answer:
+    told = [Reading(name=name, value=None, problem=why) for name in MEASURES]
+    return Answer(tuple(told), (asked.ref,))
 
 
 def readings(found: Way, disks: Sequence[Disk]) -> Iterator[Reading]:

@@ -294,3 +294,24 @@ def test_every_drawing_is_named_and_described_for_those_who_do_not_see_it(sample
             assert root.get("aria-labelledby") == f"{title.get('id')} {description.get('id')}"
             assert title.text == chart.title
             assert re.search(r"\d", description.text or "")
+
+
+def test_bars_tell_their_share_of_the_paths_ceiling(sample: Any) -> None:
+    taken = [
+        measured("fio.read_bw", mbps(10_650), job="kv-restore", round="1"),
+        measured("path.read_ceiling", mbps(12_500)),
+    ]
+    chart = charts.of_gate("G2", sources(sample, taken))[0]
+    assert "85.2 % of ceiling" in texts(chart)
+    assert (chart.columns[-1], chart.rows[0][-1]) == ("Of ceiling", "85.2 %")
+
+
+def test_where_no_ceiling_is_known_the_chart_says_why(sample: Any) -> None:
+    taken = [
+        measured("fio.read_bw", mbps(1800), job="kv-restore", round="1"),
+        measured("path.read_ceiling", None, problem="vda is virtio"),
+    ]
+    chart = charts.of_gate("G2", sources(sample, taken))[0]
+    assert not any("of ceiling" in text for text in texts(chart))
+    assert "No ceiling of the path is known: vda is virtio." in chart.note
+    assert chart.rows[0][-1] == "no ceiling known: vda is virtio"
