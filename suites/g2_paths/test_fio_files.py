@@ -18,10 +18,8 @@ ALONE = (VERIFY, GPU)
 """Jobs of tests of their own: what they can't do says nothing of the others."""
 
 
-@settles(
-    *("G2.1", "G2.2", "G2.3", "G2.4", "G2.5", "G2.6", "G2.7", "G2.8", "G2.9"),
-    *("G2.13", "G2.14"),
-)
+@settles("G2.1", "G2.2", "G2.3", "G2.4", "G2.5", "G2.6", "G2.7", "G2.8", "G2.9")
+@settles("G2.13", "G2.14")
 def test_kv_restores_stores_and_their_mix_on_files(bench: Bench) -> None:
     """Run every job of the plan once a round, so that a drift of the storage meets all of them."""
     workload = _workload(bench)
