@@ -3,9 +3,10 @@
 import pydantic
 import pytest
 
+from kvgate.spec.declared import Gpus
 from kvgate.spec.expect import coverage, expectations
 from kvgate.spec.gate import Criterion
-from kvgate.spec.inventory import Gpus, Host, Inventory
+from kvgate.spec.inventory import Host, Inventory
 
 AT = ["0000:05:00.0", "0000:15:00.0"]
 EACH = Criterion.model_validate(
