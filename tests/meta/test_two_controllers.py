@@ -82,7 +82,7 @@ def test_another_workspace_of_this_machine_is_told_too(tmp_path: Path) -> None:
     node, here = {"192.0.2.7:22": "node7"}, {HERE: HERE, "127.0.0.1:2222": "me"}
     with hold(tmp_path / "a/runs", node | here, machine=shared) as first:
         first.name_run("run-a")
-        with pytest.raises(HostsInUseError, match="node7: in use by .*, run run-a, since"):
+        with pytest.raises(HostsInUseError, match=r"node7: in use by .*, run run-a, since"):
             hold(tmp_path / "b/runs", node, machine=shared)
         with hold(tmp_path / "b/runs", here, machine=shared):
             pass

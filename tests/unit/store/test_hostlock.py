@@ -176,10 +176,11 @@ def test_another_users_lock_holds_and_its_stale_file_is_left(tmp_path: Path) -> 
         parent.chmod(0o755)
     (tmp_path / "gone.lock").write_text("{}")
     code = (
-        "import os, sys; os.setgid(65534); os.setuid(65534)\n"
+        "import os, sys\n"
         "from pathlib import Path\n"
         "from kvgate.errors import HostsInUseError\n"
         "from kvgate.store.hostlock import HostLock\n"
+        "os.setgid(65534); os.setuid(65534)\n"
         "try: HostLock(Path(sys.argv[1]), {'192.0.2.1:22': 'node1'}, user='nobody')\n"
         "except HostsInUseError as err: print(err.message)\n"
     )
