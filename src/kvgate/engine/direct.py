@@ -10,7 +10,7 @@ from kvgate.engine import soak
 from kvgate.engine.check import refuse_unsound
 from kvgate.engine.finish import finish_run
 from kvgate.engine.gate import open_for_soak
-from kvgate.engine.holding import hold, places
+from kvgate.engine.holding import Held, hold, places
 from kvgate.engine.progress import Progress
 from kvgate.engine.start import create_run
 from kvgate.engine.supervise import watch_child
