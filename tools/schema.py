@@ -23,6 +23,7 @@ from kvgate.model.finding import RunResult
 from kvgate.model.quantity import Quantity
 from kvgate.report import document, views
 from kvgate.report.show import Shown
+from kvgate.spec.adapter import Adapter
 from kvgate.spec.baseline import Baseline
 from kvgate.spec.bom import Bom
 from kvgate.spec.gate import Gate
@@ -150,6 +151,7 @@ def schemas() -> dict[str, Schema]:
         "inventory": of_model(Inventory),
         "baseline": of_model(Baseline),
         "bom": of_model(Bom),
+        "adapter": of_model(Adapter),
         "run": _Walk().root(Manifest, FORMAT, more=True),
         "findings": _Walk().root(RunResult, findings.FORMAT),
         "report": report.root(views.Page, document.FORMAT),

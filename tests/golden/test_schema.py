@@ -22,7 +22,7 @@ from kvgate.store.reader import RunReader
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = Path(__file__).resolve().parent / "site"
-KINDS = ("gate", "plan", "inventory", "baseline", "bom", "run", "findings", "report")
+KINDS = ("gate", "plan", "inventory", "baseline", "bom", "adapter", "run", "findings", "report")
 
 
 def schema(kind: str) -> Any:
@@ -49,6 +49,8 @@ def written() -> Iterator[tuple[str, Path]]:
     yield "baseline", ROOT / "inventory/baseline.yaml"
     for path in sorted((ROOT / "inventory").glob("bom-*.yaml")):
         yield "bom", path
+    for path in sorted((ROOT / "inventory/adapters").glob("*.yaml")):
+        yield "adapter", path
     for path in sorted((SITE / "gates").glob("*.yaml")):
         yield "gate", path
     for kind in ("plan", "inventory", "baseline"):
@@ -128,7 +130,7 @@ BROKEN: list[tuple[str, str, str]] = [
     ("gate", "    hosts: serving", "    hosts: everyone"),
     ("gate", "  - id: G1.1\n", "  - id: G1\n"),
     ("gate", "question: Did what we ordered arrive?\n", ""),
-    ("inventory", "roles: [serving]", "roles: [array]"),
+    ("inventory", "roles: [serving]", "roles: [server]"),
     ("inventory", "port: 2222", "port: 70000"),
     ("inventory", "key: {file: ~/.ssh/kvgate}", "key: {file: a, env: b}"),
     ("inventory", "memory: 1536 GiB", "memory: 1536GiB"),

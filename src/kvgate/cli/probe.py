@@ -22,33 +22,41 @@ _RAW_BYTES = 64 * 1024
 
 def probe_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     """Ask and print; 0: everything was told, 2: something was not, 3: it could not be asked."""
-    from kvgate.probes import ALL
+    from kvgate.probes import ALL, devices
 
+    of_devices = tuple(probe for role in devices.OF_ROLE.values() for probe in role)
     if arguments.list:
-        for probe in ALL:
+        for probe in (*ALL, *of_devices):
             print(f"{probe.name:<24} {', '.join(probe.measures)}")
         return 0
     if not arguments.host or not arguments.probe:
         raise UsageError("which host, and which probe?", hint="`kvgate probe --list` has them all")
-    probe = _named(" ".join(arguments.probe), ALL)
+    words = " ".join(arguments.probe)
+    _named(words, (*ALL, *of_devices))  # before anything else is looked at
     workspace = workspace_of(arguments)
-    from kvgate.engine.workspace import default_inventory, load_recordings
+    from kvgate.engine.workspace import adapters_for, default_inventory, load_recordings
     from kvgate.spec.load import load_inventory
     from kvgate.transport.connect import Connections
     from kvgate.witness import Witness
 
     path = Path(arguments.inventory) if arguments.inventory else default_inventory(workspace)
-    inventory = load_inventory(path, name=workspace.name(path)).value
+    loaded = load_inventory(path, name=workspace.name(path))
+    inventory = loaded.value
     host = _host(arguments.host, inventory)
+    probe = _named(words, devices.OF_ROLE[host.role.value] if host.is_device else ALL)
+    found = {name: each.value for name, each in adapters_for(workspace, loaded, path).items()}
     kept: list[Evidence] = []
 
     def keep(piece: Evidence) -> EvidenceRef:
         kept.append(piece)
         return hashlib.sha256(piece.stdout).hexdigest()
 
-    with Connections(inventory, load_recordings(inventory, path.parent)) as connections:
+    recordings = load_recordings(inventory, path.parent)
+    logins = {name: each.login for name, each in found.items()}
+    with Connections(inventory, recordings, logins=logins) as connections:
         try:
-            readings = probe.ask(Witness(host, connections.to(host), keep)).readings
+            adapter = found.get(host.adapter or "")
+            readings = probe.ask(Witness(host, connections.to(host), keep, adapter)).readings
         finally:
             for piece in kept:
                 _show(piece, raw=arguments.raw)
@@ -73,10 +81,7 @@ def _host(name: str, inventory: Inventory) -> Host:
 
     if name not in inventory.hosts:
         raise UsageError(f"'{name}' is no host of this inventory{nearest(name, inventory.hosts)}")
-    host = inventory.hosts[name]
-    if host.is_device:
-        raise UsageError(f"'{name}' is a device: it is asked by its adapter, not by probes")
-    return host
+    return inventory.hosts[name]
 
 
 def _show(piece: Evidence, *, raw: bool) -> None:

@@ -94,18 +94,19 @@ def test_usage_errors_name_the_next_step(
 
 
 def test_the_list_names_every_probe(capsys: Captured) -> None:
-    from kvgate.probes import ALL
+    from kvgate.probes import ALL, devices
 
     code, lines, _ = probe(capsys, "--list")
     assert code == 0
-    assert len(lines) == len(ALL)
+    assert len(lines) == len(ALL) + sum(map(len, devices.OF_ROLE.values()))
     assert any(line.split() == ["kernel", "kernel.release"] for line in lines)
 
 
 def test_names_stay_different_with_dashes() -> None:
-    from kvgate.probes import ALL
+    from kvgate.probes import ALL, devices
 
-    assert len({each.name.replace("-", " ") for each in ALL}) == len(ALL)
+    probes = [*ALL, *(each for role in devices.OF_ROLE.values() for each in role)]
+    assert len({each.name.replace("-", " ") for each in probes}) == len(probes)
 
 
 def test_nothing_of_it_is_imported_for_the_help() -> None:
