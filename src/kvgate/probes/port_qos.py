@@ -28,7 +28,7 @@ from kvgate.witness import Answer, Testimony, Witness
 
 MEASURES = ("nic.pfc_priorities", "nic.trust", "nic.dscp_of_lossless", "nic.dscp26_lossless")
 RDMA_DSCP = 26
-"""What RoCE v2 is marked with by custom: TOS 106 is DSCP 26 with ECN (ECT(0))."""
+"""What RoCE v2 is marked with by custom: TOS 106 is DSCP 26 with ECN switched on."""
 
 PLACES = class_argv("/sys/class/net", "*/device/uevent")
 BROADCOM, PENSANDO = "bnxt_en", "ionic"
