@@ -131,6 +131,9 @@ _BEGIN = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _END = re.compile(rb"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _BODY = re.compile(rb"[A-Za-z0-9+/=\s\\]*+")
 _KEYWORDS = (b"private key", *dict.fromkeys(word for words, _ in _RULES for word in words))
+_ANY = re.compile(b"|".join(map(re.escape, _KEYWORDS)))
+_SHORT = 100  # bytes up to which one search for all is quicker than one for each
+_NONE: frozenset[bytes] = frozenset()
 
 
 def mask_bytes(data: bytes, *, cut: bool = False) -> tuple[bytes, int]:
@@ -167,6 +170,8 @@ def _occurring(data: bytes) -> frozenset[bytes]:
     """Return the keywords in `data`; by pieces, as a lower-case copy of it all would be large."""
     if len(data) <= _CHUNK:
         low = data.lower()
+        if len(low) <= _SHORT and not _ANY.search(low):
+            return _NONE
         return frozenset([word for word in _KEYWORDS if word in low])
     overlap = _CHUNK - max(map(len, _KEYWORDS))
     return frozenset().union(

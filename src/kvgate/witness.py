@@ -111,19 +111,17 @@ def _masked(places: int) -> str:
 
 def as_evidence(result: CommandResult) -> Evidence:
     """Return the piece of evidence that `result` is, with its shortcomings noted."""
-    notes = [_masked(result.masked)] if result.masked else []
+    notes: list[str] = []
+    if result.masked:
+        notes.append(_masked(result.masked))
     if result.timed_out:
         notes.append(f"ended by its deadline after {result.elapsed_s:.1f} s")
     if result.signal is not None:
         notes.append(f"ended by signal {result.signal}")
-    notes += [
-        f"{stream}: {dropped} bytes over the cap were dropped"
-        for stream, dropped in (
-            ("stdout", result.stdout_dropped),
-            ("stderr", result.stderr_dropped),
-        )
-        if dropped
-    ]
+    if result.stdout_dropped:
+        notes.append(f"stdout: {result.stdout_dropped} bytes over the cap were dropped")
+    if result.stderr_dropped:
+        notes.append(f"stderr: {result.stderr_dropped} bytes over the cap were dropped")
     return Evidence(
         host=result.host,
         command=result.argv,

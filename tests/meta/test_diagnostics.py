@@ -190,6 +190,16 @@ def test_what_fails_is_missing_or_not_asked_for_is_said(bed: Bed) -> None:
     assert "the plan asks for none (workloads.diagnostics.memory)" in found["memory"]["because"]
     places = {host["item"]: host["verdict"] for host in found["nvme_self_test"]["hosts"]}
     assert places == {"SN0": "pass", "SN1": "fail"}
+    out = "inventory/recorded"
+    assert bed.site.kvgate("record", bed.site.newest().name, "--out", out).returncode == 0
+    (bed.root / "bin/rvs").unlink()  # a replay asks nobody
+    replay = bed.site.kvgate("run", "--inventory", f"{out}/inventory.yaml")
+    assert replay.returncode == 1, replay.stdout + replay.stderr
+    again = {name: bed.site.findings()[key] for name, key in IDS.items()}
+    assert {n: f["verdict"] for n, f in again.items()} == {
+        n: f["verdict"] for n, f in found.items()
+    }
+    assert again["rvs"]["because"] == found["rvs"]["because"]
 
 
 def test_the_plan_tells_how_long_it_takes(bed: Bed) -> None:

@@ -62,6 +62,10 @@ _TEXT = re.compile(
 )
 
 
+def _too_long(number: decimal.Decimal) -> bool:
+    return len(str(number)) > DIGITS and len(number.as_tuple().digits) > DIGITS
+
+
 @functools.total_ordering
 @dataclasses.dataclass(frozen=True, slots=True)
 class Quantity:
@@ -80,7 +84,7 @@ class Quantity:
             raise UnitError(f"'{self.unit}' is not a unit", hint=f"one of: {', '.join(UNITS)}")
         if not self.number.is_finite():
             raise UnitError(f"'{self.number}' is not a number that can be judged")
-        if len(self.number.as_tuple().digits) > DIGITS or abs(self.number.adjusted()) > DIGITS:
+        if _too_long(self.number) or abs(self.number.adjusted()) > DIGITS:
             raise UnitError(f"a number of over {DIGITS} digits can't be judged")
 
     @classmethod

@@ -53,8 +53,9 @@ class Reading:
         """Refuse a reading that has neither a value nor a reason for its absence."""
         if (self.value is None) != bool(self.problem):
             raise ValueError(f"{self.name}: a reading has either a value or a problem")
-        object.__setattr__(self, "problem", mask(self.problem))
-        if isinstance(self.value, str):
+        if self.problem:
+            object.__setattr__(self, "problem", mask(self.problem))
+        elif isinstance(self.value, str):
             object.__setattr__(self, "value", mask(self.value))
 
 

@@ -27,7 +27,7 @@ DISPLAY = ("0300", "0302", "0380", "1200")
 """PCI classes of GPUs: VGA, 3D, other display, processing accelerator (MI300 family)."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Function:
     """A PCI function. Speeds in GT/s; None: it has no link or reports ``Unknown``."""
 
@@ -42,26 +42,33 @@ class Function:
 
 def functions(answer: bytes) -> tuple[Function, ...]:
     """Parse the attributes below /sys/bus/pci/devices (kernel ABI sysfs-bus-pci)."""
-    # A server has hundreds of functions, and they tell the same few values.
-    speed, width, hexed = functools.cache(_speed), functools.cache(_width), functools.cache(_hexed)
+    told = functools.cache(_told)  # a server has hundreds of functions of a few kinds
     found = []
     for address, values in sysfs.attributes(answer, _WHAT).items():
         if not _ADDRESS.fullmatch(address):
             refuse(_WHAT, f"{shown(address)} is no PCI address")
-        vendor = hexed("vendor", values.get("vendor"))
-        device = hexed("device", values.get("device"))
-        found.append(
-            Function(
-                address=address,
-                id=f"{vendor}:{device}",
-                kind=hexed("class", values.get("class"))[:4],
-                speed_gts=speed("current_link_speed", values.get("current_link_speed")),
-                width=width("current_link_width", values.get("current_link_width")),
-                speed_max_gts=speed("max_link_speed", values.get("max_link_speed")),
-                width_max=width("max_link_width", values.get("max_link_width")),
-            )
-        )
+        found.append(Function(address, *told(*map(values.get, _NAMES))))
     return tuple(found)
+
+
+_NAMES = (
+    *("vendor", "device", "class"),
+    *("current_link_speed", "current_link_width", "max_link_speed", "max_link_width"),
+)
+_Told = tuple[str, str, decimal.Decimal | None, int | None, decimal.Decimal | None, int | None]
+
+
+def _told(*values: bytes | None) -> _Told:
+    """Return all of a function but for its address, of the values of `_NAMES`."""
+    vendor, device, kind, speed, width, speed_max, width_max = values
+    return (
+        f"{_hexed('vendor', vendor)}:{_hexed('device', device)}",
+        _hexed("class", kind)[:4],
+        _speed("current_link_speed", speed),
+        _width("current_link_width", width),
+        _speed("max_link_speed", speed_max),
+        _width("max_link_width", width_max),
+    )
 
 
 def _hexed(name: str, value: bytes | None) -> str:

@@ -46,7 +46,7 @@ def decoded(answer: bytes, tool: str) -> str:
 
 def lines(answer: bytes, tool: str) -> list[str]:
     """Return the lines of `answer`, ends (also CRLF) taken off; raises ParseError as `decoded`."""
-    return re.split(r"\r?\n", decoded(answer, tool))
+    return decoded(answer, tool).replace("\r\n", "\n").split("\n")
 
 
 def whole(text: str, tool: str, field: str) -> int:
@@ -70,9 +70,7 @@ def json_value(answer: bytes, tool: str) -> Any:
     """
     text = decoded(answer, tool)
     try:
-        return json.loads(
-            text, parse_float=decimal.Decimal, object_pairs_hook=_unique, parse_constant=_not_json
-        )
+        return _JSON.decode(text)
     except (ValueError, ArithmeticError, RecursionError) as err:
         raise ParseError(f"{tool}: not the JSON it should print: {err}") from err
 
@@ -94,3 +92,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _not_json(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a number")
+
+
+_JSON = json.JSONDecoder(
+    parse_float=decimal.Decimal, object_pairs_hook=_unique, parse_constant=_not_json
+)
