@@ -84,15 +84,12 @@ def draft(
         inventory = load.inventory_of(yamlfile.parse(text.encode(), "the drafted inventory"))
     bom = bom_of(yamlfile.parse(bom_text.encode(), "the drafted BOM")) if bom_text else None
     scratch = about_scratch(witness, host.scratch) if host.scratch else Scratch()
-    silent = _unanswerable(witness)
-    if scratch.no_direct:
-        silent["fio.direct", ""] = scratch.no_direct
+    silent = _unanswerable(witness) | scratch.silent
     expected = expectations(inventory.value, baseline.value, bom.value if bom else None)
     out = _scope_out(base.value, gates, inventory.value, expected, facts, silent)
     plan_text = _plan_text(base, plan, host.name, out)
     load.plan_of(yamlfile.parse(plan_text.encode(), "the drafted plan"), base.files[0])
-    remarks = (*facts.remarks, *_remarks(facts), *scratch.remarks)
-    return Draft(text, plan_text, remarks, bom_text)
+    return Draft(text, plan_text, (*_remarks(facts), *scratch.remarks), bom_text)
 
 
 def _devices_text(devices: Mapping[str, Mapping[str, Any]]) -> str:
@@ -326,7 +323,8 @@ def _plan_text(base: Loaded[Plan], path: str, host: str, out: Mapping[str, Seque
 
 
 def _remarks(facts: Facts) -> Iterator[str]:
-    """Yield what was seen and not declared, or declared with less than it could."""
+    """Yield what could not be asked, what was seen and not declared, or declared with less."""
+    yield from facts.remarks
     for disk in facts.disks:
         if disk.attached and disk.removable:
             yield f"{disk.name} is removable: not declared"

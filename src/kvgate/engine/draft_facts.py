@@ -112,6 +112,11 @@ class Scratch:
     remarks: tuple[str, ...] = ()
     no_direct: str = ""  # why O_DIRECT can't be had there; empty where it can
 
+    @property
+    def silent(self) -> dict[tuple[str, str], str]:
+        """Return (measure, item) → why, for what can't be measured there."""
+        return {("fio.direct", ""): self.no_direct} if self.no_direct else {}
+
 
 def about_scratch(witness: Witness, folder: str) -> Scratch:
     """Return what stores `folder`; writes one block there past the page cache, and removes it."""
