@@ -33,12 +33,21 @@ def probe_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
         raise UsageError("which host, and which probe?", hint="`kvgate probe --list` has them all")
     words = " ".join(arguments.probe)
     _named(words, (*ALL, *of_devices))  # before anything else is looked at
-    workspace = workspace_of(arguments)
+    readings = _asked(arguments, words)
+    for line in _lines(readings):
+        print(plain(line))
+    return 0 if readings and not any(each.problem for each in readings) else 2
+
+
+def _asked(arguments: argparse.Namespace, words: str) -> tuple[Reading, ...]:
+    """Ask the host, print every command that was run, and return what was read."""
     from kvgate.engine.workspace import adapters_for, default_inventory, load_recordings
+    from kvgate.probes import ALL, devices
     from kvgate.spec.load import load_inventory
     from kvgate.transport.connect import Connections
     from kvgate.witness import Witness
 
+    workspace = workspace_of(arguments)
     path = Path(arguments.inventory) if arguments.inventory else default_inventory(workspace)
     loaded = load_inventory(path, name=workspace.name(path))
     inventory = loaded.value
@@ -56,13 +65,10 @@ def probe_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     with Connections(inventory, recordings, logins=logins) as connections:
         try:
             adapter = found.get(host.adapter or "")
-            readings = probe.ask(Witness(host, connections.to(host), keep, adapter)).readings
+            return probe.ask(Witness(host, connections.to(host), keep, adapter)).readings
         finally:
             for piece in kept:
                 _show(piece, raw=arguments.raw)
-    for line in _lines(readings):
-        print(plain(line))
-    return 0 if readings and not any(each.problem for each in readings) else 2
 
 
 def _named(words: str, probes: tuple[Probe, ...]) -> Probe:
