@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import threading
 from collections.abc import Sequence
 
 from kvgate.engine.workspace import Setup
+from kvgate.errors import CommandError
 from kvgate.model.record import Evidence, EvidenceRef
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
@@ -16,10 +19,29 @@ from kvgate.witness import Keep
 _NOTE = "asked in "
 
 
-def kept_in(run: RunWriter, scope: Scope) -> Keep:
-    """Return what keeps evidence in `run`, with a note of the scope it was asked in."""
+HOST_BYTES = 2**29
+"""The most that is kept of one host in one process of a gate: a host can't fill the disk."""
+
+
+def kept_in(run: RunWriter, scope: Scope, *, most_bytes: int = HOST_BYTES) -> Keep:
+    """Return what keeps evidence in `run`, with a note of the scope it was asked in.
+
+    It raises CommandError for a host that has told more than `most_bytes`: what can't be kept is
+    not used either.
+    """
+    told: collections.Counter[str] = collections.Counter()
+    counting = threading.Lock()
 
     def keep(piece: Evidence) -> EvidenceRef:
+        size = len(piece.stdout) + len(piece.stderr)
+        with counting:
+            if told[piece.host] + size > most_bytes:
+                raise CommandError(
+                    piece.host,
+                    f"has told {told[piece.host] / 1e6:.0f} MB; {size / 1e6:.0f} MB more are not kept",
+                    hint="see in the evidence what answers so much; no gate asks for that",
+                )
+            told[piece.host] += size
         return run.evidence(dataclasses.replace(piece, notes=(*piece.notes, _NOTE + scope())))
 
     return keep
