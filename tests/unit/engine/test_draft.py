@@ -14,6 +14,7 @@ from kvgate.spec import load, yamlfile
 from kvgate.spec.expect import coverage, expectations
 from kvgate.spec.gate import Gate
 from kvgate.spec.inventory import Host, Inventory
+from kvgate.spec.load_bom import bom_of
 from kvgate.spec.plan import Plan
 from kvgate.transport.base import CommandResult
 
@@ -173,7 +174,8 @@ def test_every_criterion_is_covered_or_scoped_out_both_only_if_asked_in_vain(
         workspace / "inventory/baseline.yaml",
         load.inventory_of(yamlfile.parse(found.inventory.encode(), "inventory")),
     ).value
-    expected = expectations(inventory, baseline)
+    bom = bom_of(yamlfile.parse(found.bom.encode(), "BOM")).value if found.bom else None
+    expected = expectations(inventory, baseline, bom)
     for criterion in gate(workspace).criteria:
         covered = bool(coverage(criterion, inventory, expected))
         reason = out.get(criterion.id, "")
