@@ -56,7 +56,7 @@ def _cell(
 ) -> Cell:
     """Return one cell; what writes is bounded by bytes, whatever the storage's speed."""
     size = int(block.base)
-    labels = {"pattern": pattern, "block": _short(size), "depth": str(depth)}
+    labels = {"pattern": pattern, "block_size": _short(size), "depth": str(depth)}
     kinds = {"dedupe": dedupe, "compress": compress}
     labels |= {name: str(pct) for name, pct in kinds.items() if pct is not None}
     labels |= {"buffered": "yes"} if buffered else {}

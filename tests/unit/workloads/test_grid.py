@@ -34,7 +34,7 @@ def test_every_combination_is_a_cell_with_its_labels() -> None:
         "randread-1m-qd1",
         "randread-1m-qd8",
     ]
-    assert cells[1].labels == {"pattern": "randread", "block": "4k", "depth": "8"}
+    assert cells[1].labels == {"pattern": "randread", "block_size": "4k", "depth": "8"}
     full = grid.cells(
         sweep(patterns=["write"], dedupe=[0, 50, 80], compress=[0, 50, 80], buffered=[False, True])
     )
