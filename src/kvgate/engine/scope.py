@@ -36,9 +36,10 @@ def kept_in(run: RunWriter, scope: Scope, *, most_bytes: int = HOST_BYTES) -> Ke
         size = len(piece.stdout) + len(piece.stderr)
         with counting:
             if told[piece.host] + size > most_bytes:
+                before = told[piece.host]
                 raise CommandError(
                     piece.host,
-                    f"has told {told[piece.host] / 1e6:.0f} MB; {size / 1e6:.0f} MB more are not kept",
+                    f"has told {before / 1e6:.0f} MB; {size / 1e6:.0f} MB more are not kept",
                     hint="see in the evidence what answers so much; no gate asks for that",
                 )
             told[piece.host] += size
