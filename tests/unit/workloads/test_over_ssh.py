@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import fiopy
 from kvgate.errors import HarnessError
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Evidence
@@ -19,6 +20,7 @@ from kvgate.spec.workload import FioWorkload
 from kvgate.transport.ssh import SshTransport
 from kvgate.witness import Witness
 from kvgate.workloads import fio
+from kvgate.workloads.host_runner import HostRunner
 from kvgate.workloads.shapes import CHUNK_BYTES, RANKS
 
 pytestmark = [pytest.mark.fio, pytest.mark.sshd]
@@ -79,12 +81,46 @@ def test_a_cancel_ends_fio_on_the_host(witness: Witness, tmp_path: Path) -> None
         fio.run(
             witness, "kv-restore", workload=workload("60 s"), on_progress=running, cancel=cancel
         )
+    assert left_in(tmp_path / "scratch") == []
+
+
+def left_in(scratch: Path) -> list[str]:
+    """Return the processes that work in `scratch`."""
     listed = subprocess.run(
         ["ps", "-wweo", "stat=,args="], capture_output=True, text=True, check=True
     ).stdout
-    mine = [
-        line
-        for line in listed.splitlines()
-        if str(tmp_path / "scratch") in line and not line.startswith("Z")
+    return [
+        line for line in listed.splitlines() if str(scratch) in line and not line.startswith("Z")
     ]
-    assert mine == []
+
+
+@pytest.mark.parametrize("threads", [True, False])
+def test_a_deadline_ends_fio_and_its_jobs_on_the_host(
+    witness: Witness, tmp_path: Path, threads: bool
+) -> None:
+    scratch = tmp_path / "scratch"
+    job = fiopy.Job(
+        name="endless",
+        pattern=fiopy.Pattern.READ,
+        filename=str(scratch / "f"),
+        size_bytes=2**20,
+        jobs=3,
+        threads=threads,
+        runtime_s=600,
+        time_based=True,
+    )
+    seen: list[list[str]] = []
+    with pytest.raises(fiopy.FioTimeout) as err:
+        fiopy.run(
+            [job],
+            HostRunner(witness),
+            folder=str(scratch),
+            deadline_s=5,
+            on_progress=lambda _: seen.append(left_in(scratch)),
+        )
+    assert seen
+    assert len(seen[0]) >= (1 if threads else 4), "fio and its jobs were at work"
+    assert err.value.run is not None
+    assert left_in(scratch) == []
+    assert [each.name for each in scratch.iterdir()] == ["f"], "the job file is gone"
+    (scratch / "f").unlink()
