@@ -327,3 +327,17 @@ def test_a_machine_out_of_reach_is_not_drafted(workspace: Path) -> None:
     with pytest.raises(HostUnreachableError, match="no route"):
         draft(host, Dead({}), entry, workspace=workspace, plan=PLAN)  # type: ignore[arg-type]
     assert len(asked) == 1  # its time-out is waited for once
+
+
+def test_the_parts_of_a_machine_are_drafted_as_what_was_ordered(workspace: Path) -> None:
+    found = drafted(workspace, server())
+    assert "\nbom: bom-h1.yaml\n" in found.inventory
+    serials = {
+        each.serial for each in bom_of(yamlfile.parse(found.bom.encode(), "b")).value.ordered()
+    }
+    assert "SATA000001" in serials
+    assert "G1.121" not in plan_of(found, workspace).scoped_out()
+    silent = {key: say for key, say in virtual().items() if key != "cd /sys/block"}
+    without = drafted(workspace, silent)
+    assert without.bom == ""
+    assert "no part of this machine tells" in plan_of(without, workspace).scoped_out()["G1.121"]
