@@ -93,7 +93,7 @@ def test_split_and_parse(benchmark: Any, composed: Any, host: Host) -> None:
     caches = [
         value
         for module in list(sys.modules.values())
-        if module.__name__.startswith("kvgate.probes")
+        if module.__name__.startswith(("kvgate.probes", "kvgate.parse.gpu"))
         for name, value in vars(module).items()
         if name.startswith("_") and hasattr(value, "cache_clear")
     ]

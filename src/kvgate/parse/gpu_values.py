@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import functools
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -76,6 +77,15 @@ def amount(node: Any, unit: str, what: str, bare: str = "") -> Number | None:
     told = available(None if node is None else str(node))
     if told is None or told.upper().startswith("N/A"):  # also "N/A Mb/s"
         return None
+    read = _read if len(told) + len(printed) < _SHORT else _read.__wrapped__
+    return read(told, printed, unit, what)
+
+
+_SHORT = 64  # characters; links and clocks tell the same few amounts over and over
+
+
+@functools.lru_cache(maxsize=2048)
+def _read(told: str, printed: str, unit: str, what: str) -> Number | None:
     match = _AMOUNT.fullmatch(told)
     if not match:
         refuse(what, f"{shown(told)} is not a number")

@@ -16,6 +16,7 @@ from kvgate.probes.base import (
     answer,
     asks,
     class_argv,
+    once,
     reading,
     refusal,
     untold,
@@ -43,13 +44,14 @@ MEASURES = (
 )
 ECN = class_argv("/sys/class/net", "*/ecn/roce_np/enable/*", "*/ecn/roce_rp/enable/*")
 DEVINFO = ("ibv_devinfo",)
+_seen = once(rdma_sysfs.devices)
 DEFAULTS = class_argv("/sys/kernel/config/rdma_cm", "*/ports/*/default_roce_*")
 
 
 def ask_devices(witness: Witness) -> Answer:
     """Return the RDMA device behind every declared port: firmware, state, GIDs, losses so far."""
     asked = witness.ask(SYSFS, timeout_s=SHORT_S, env=PLAIN)
-    found = rdma_sysfs.devices(asked.result.stdout) if asked.result.exit_status == 0 else ()
+    found = _seen(asked.result.stdout) if asked.result.exit_status == 0 else ()
     by_netdev = {netdev: device for device in found for netdev in device.netdevs}
     readings: list[Reading] = []
     for item in witness.host.items("nic"):
@@ -95,7 +97,7 @@ CONGESTION = frozenset(
 def _devices(witness: Witness) -> tuple[dict[str, tuple[RdmaDevice, int]], Testimony]:
     """Return network port → RDMA device and its port's number, by RoCE v2 GIDs; what was asked."""
     asked = witness.ask(SYSFS, timeout_s=SHORT_S, env=PLAIN)
-    found = rdma_sysfs.devices(asked.result.stdout) if asked.result.exit_status == 0 else ()
+    found = _seen(asked.result.stdout) if asked.result.exit_status == 0 else ()
     by_netdev = {
         netdev: (device, port.port)
         for device in found
