@@ -6,7 +6,7 @@ import pytest
 
 from kvgate.errors import CommandError, ParseError
 from kvgate.model.quantity import Quantity
-from kvgate.probes import ALL
+from kvgate.probes import ALL, parts
 from kvgate.probes.gather import commands_of
 
 
@@ -14,6 +14,8 @@ from kvgate.probes.gather import commands_of
 def test_a_healthy_server_answers_every_question(probe: Any, server: Any, composed: Any) -> None:
     if probe in composed.UNGATHERED:
         pytest.skip("it is timed alone")
+    if probe.measures == parts.MEASURES or probe.name == "Python packages":
+        pytest.skip("what it asks is answered in its own tests (test_parts.py)")
     told = probe.ask(server()).readings
     problems = {(r.name, r.item): r.problem for r in told if r.problem}
     assert problems == {}
@@ -50,8 +52,8 @@ def test_a_server_that_tells_nothing_has_problems_and_no_zeros(probe: Any, serve
 def test_a_host_for_which_nothing_is_declared_is_not_asked_for_items(
     probe: Any, server: Any
 ) -> None:
-    if probe.name.startswith("tool "):
-        pytest.skip("the versions of tools are asked of every host")
+    if probe.name.startswith("tool ") or probe.measures == parts.MEASURES:
+        pytest.skip("versions of tools, and parts that nobody ordered, are asked of every host")
     witness = server(gpus=None, disks=[], nics=[], pcie=[])
     gathered = {command.argv[0] for command in commands_of([probe], witness.host)}
     assert not gathered & {"amd-smi", "rocm-smi", "ethtool", "mlnx_qos", "lldpcli", "lspci"}
