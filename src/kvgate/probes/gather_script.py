@@ -56,8 +56,10 @@ job() {{ # number index blocks value command…
   done
   command=''
   now
-  out=$(wc -c <"$dir/$number.out") err=$(wc -c <"$dir/$number.err")
-  echo "$index ${{#value}} $status $began $clock $late $((out)) $((err))" >"$dir/$number.end"
+  cd "$dir" || exit
+  # shellcheck disable=SC2046  # two lengths, each before a name of digits, and their sum
+  set -- $(wc -c "$number.out" "$number.err")
+  echo "$index ${{#value}} $status $began $clock $late $1 $3" >"$number.end"
   echo "$number" >&3
 }}
 
@@ -69,7 +71,7 @@ ask() {{ # index seconds blocks value command…
   asked=$((asked + 1)) active=$((active + 1))
   index=$1 due=$((${{clock%.*}} + $2 + 1)) blocks=$3 value=$4
   shift 4
-  printf '%s' "$value" >"$dir/$asked.value"
+  [ -z "$value" ] || printf '%s' "$value" >"$dir/$asked.value"
   job "$asked" "$index" "$blocks" "$value" "$@" </dev/null >/dev/null 2>&1 &
   running="$running $asked:$!:$due:$index:${{#value}}:$clock"
 }}
@@ -102,7 +104,8 @@ step() {{ # takes the next word of the fifo
 frame() {{ # number
   read -r header <"$dir/$1.end"
   echo "$token $header"
-  cat "$dir/$1.value"
+  rest=${{header#* }}
+  [ "${{rest%% *}}" = 0 ] || cat "$dir/$1.value"
   echo
   out=${{header% *}} out=${{out##* }} err=${{header##* }}
   [ "$out" = 0 ] || head -c "$out" "$dir/$1.out"
@@ -116,7 +119,7 @@ frame() {{ # number
 given_up() {{ # number index:length:began
   index=${{2%%:*}} rest=${{2#*:}}
   echo "$token $index ${{rest%%:*}} - ${{rest#*:}} $clock 1 0 0"
-  cat "$dir/$1.value"
+  [ "${{rest%%:*}}" = 0 ] || cat "$dir/$1.value"
   printf '\n\n\n'
   active=$((active - 1))
 }}
