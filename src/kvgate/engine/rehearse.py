@@ -80,7 +80,7 @@ def _ports(resumed: Path | None) -> dict[str, int]:
     if resumed is None:
         return {}
     hosts = frozen_setup(RunReader(resumed)).inventory.value.hosts.values()
-    return {host.name: host.port for host in hosts}
+    return {host.name: host.port for host in hosts if host.transport in ("ssh", "https")}
 
 
 def draft_local(workspace: Workspace, plan: Path) -> Drafted:

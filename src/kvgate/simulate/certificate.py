@@ -9,7 +9,8 @@ from pathlib import Path
 from kvgate.store import disk
 
 ADDRESS = "127.0.0.1"
-_YEARS = datetime.timedelta(days=3650)
+_FROM = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+_TO = datetime.datetime(2060, 1, 1, tzinfo=datetime.UTC)
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
@@ -26,7 +27,6 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "kvgate simulated device")])
-    begun = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
     address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(ADDRESS))])
     signed = (
         x509.CertificateBuilder()
@@ -34,8 +34,8 @@ def certificate(folder: Path) -> tuple[Path, Path]:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(begun)
-        .not_valid_after(begun + _YEARS)
+        .not_valid_before(_FROM)
+        .not_valid_after(_TO)
         .add_extension(address, critical=False)
         .sign(key, hashes.SHA256())
     )

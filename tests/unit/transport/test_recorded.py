@@ -217,7 +217,6 @@ def test_connections_hand_out_recordings_by_host() -> None:
         {"recording": "/x"},
         {"recording": None},
         {"transport": "local"},
-        {"address": "10.0.0.1"},
     ],
 )
 def test_an_inventory_names_recordings_beside_it_only(change: dict[str, object]) -> None:
