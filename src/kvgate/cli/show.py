@@ -126,8 +126,8 @@ def show_outline(console: Console, outline: Outline) -> None:
         for line in gate.long:
             console.print(Text(plain(f"    {line}")))
         for key, text, limit, covered, tests in gate.criteria:
-            console.print(Text.assemble((f"  {key:<6}", "bold"), plain(text)), soft_wrap=True)
-            detail = f"        {limit}; on {covered}; by {tests}"
+            console.print(Text.assemble((f"  {key:<7}", "bold"), plain(text)), soft_wrap=True)
+            detail = f"         {limit}; on {covered}; by {tests}"
             console.print(Text(plain(detail), style="dim"), soft_wrap=True)
         for line in gate.scoped_out:
             console.print(Text(plain(f"  scoped out: {line}"), style="dim"), soft_wrap=True)

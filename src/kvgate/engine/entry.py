@@ -45,13 +45,11 @@ def identify(
 
     Parts that a bill of materials orders by serial number, for that host or for any, count too.
     """
-    ordered = [each for each in bom.judged() if each.serial] if bom else []
 
     def tell(host: Host) -> tuple[str, ...]:
         if host.is_device:
             return devices.identity(witness(host))
-        kinds = frozenset(each.kind for each in ordered if each.host in ("", host.name))
-        return identity(witness(host), kinds)
+        return identity(witness(host), _ordered_kinds(bom, host.name))
 
     def ask(host: Host) -> tuple[tuple[str, ...], str]:
         try:
@@ -75,6 +73,12 @@ def identify(
         serials, problem = answers[host.name]
         run.event("identity", gate=gate, host=host.name, serials=list(serials), problem=problem)
     return {host.name: answers[host.name][0] for host in hosts}
+
+
+def _ordered_kinds(bom: Bom | None, host: str) -> frozenset[str]:
+    """Return the kinds of part that `bom` orders by serial number, for `host` or for any."""
+    ordered = bom.judged() if bom else ()
+    return frozenset(each.kind for each in ordered if each.serial and each.host in ("", host))
 
 
 def _silent(text: str, awaits: str) -> None:
