@@ -155,6 +155,22 @@ def test_the_soak_shows_windows_fault_and_cpu_on_one_axis(sample: Any) -> None:
     assert chart.rows[3][1:2] == ("35",)
 
 
+def test_a_step_of_the_clock_moves_no_fault(sample: Any) -> None:
+    run, result = sample
+    before = charts.of_gate("G4", Sources.read(run, result, frozen_setup(run)))[0]
+    begun = next(each.seq for each in run.journal if each.kind == "fault_begin")
+    hour = datetime.timedelta(hours=1)
+    journal = [
+        dataclasses.replace(each, utc=each.utc + hour) if each.seq > begun else each
+        for each in run.journal
+    ]
+    stepped = charts.of_gate("G4", sources(sample, run.taken, journal=journal))[0]
+    assert "engine killed on ini1: 9.3 s to its repair" in texts(stepped)
+    assert [each for each in texts(stepped) if "engine killed" in each] == [
+        each for each in texts(before) if "engine killed" in each
+    ]
+
+
 def test_a_soak_without_telemetry_or_repair_says_so(sample: Any) -> None:
     run, _ = sample
     journal = [event for event in run.journal if event.kind != "fault_repaired"]
