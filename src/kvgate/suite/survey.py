@@ -147,6 +147,8 @@ class Surveys:
     def _judged(self) -> tuple[Probe, ...]:
         gate = self._bench.setup.gates[self._bench.gate].value
         judged = {each.measure for each in gate.criteria}
+        if self._bench.setup.bom is None:
+            judged -= set(MEASURES)  # without a bill of materials nobody asks for parts
         return tuple(probe for probe in ALL if judged.intersection(probe.measures))
 
     @functools.cached_property
