@@ -14,6 +14,7 @@ from kvgate.model.record import EvidenceRef, Reading
 from kvgate.probes import ALL
 from kvgate.probes.base import Probe
 from kvgate.probes.gather import Facts
+from kvgate.probes.parts import MEASURES
 from kvgate.spec.expect import coverage
 from kvgate.spec.inventory import Host
 from kvgate.suite.blocks import Block, key_of
