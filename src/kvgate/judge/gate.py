@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 
 from kvgate.judge.comparison import Planned
@@ -50,11 +51,7 @@ def judge_gate(
         for each in gate.criteria
         if each.id not in scoped_out
     )
-    left_out = tuple(
-        ScopedOut(criterion=each.id, reason=scoped_out[each.id])
-        for each in gate.criteria
-        if each.id in scoped_out
-    )
+    left_out = _left_out(gate, scoped_out)
     verdict = Verdict.worst(finding.verdict for finding in findings)
     accepted = verdict is Verdict.PASS and not forced
     return GateResult(
@@ -65,6 +62,14 @@ def judge_gate(
         scoped_out=left_out,
         disposition=Disposition.ACCEPTED if accepted else Disposition.REJECTED,
         forced=forced,
+    )
+
+
+def _left_out(gate: Gate, scoped_out: Mapping[str, str]) -> tuple[ScopedOut, ...]:
+    return tuple(
+        ScopedOut(criterion=each.id, reason=scoped_out[each.id])
+        for each in gate.criteria
+        if each.id in scoped_out
     )
 
 
@@ -108,21 +113,17 @@ def judge_run(
     ran is not_run. `forced` maps gates opened by force to the reason; `looks` are the plan's, at
     comparisons of arms, by the first word of what is measured.
     """
-    planned = Planned(dict(looks or {}), criteria_digest)
-    results = tuple(
-        judge_gate(
-            gate,
-            profile=profile,
-            inventory=inventory,
-            expected=expected,
-            taken=taken,
-            attempts=attempts,
-            scoped_out=scoped_out,
-            forced=forced.get(gate.gate, ""),
-            planned=planned,
-        )
-        for gate in gates
+    judged = functools.partial(
+        judge_gate,
+        profile=profile,
+        inventory=inventory,
+        expected=expected,
+        taken=taken,
+        attempts=attempts,
+        scoped_out=scoped_out,
+        planned=Planned(dict(looks or {}), criteria_digest),
     )
+    results = tuple(judged(gate, forced=forced.get(gate.gate, "")) for gate in gates)
     return RunResult(
         run=run,
         profile=profile,

@@ -69,10 +69,7 @@ def draw(
         _WIDTH - _RIGHT,
     )
     bottom = _TOP + _ROW * len(groups)
-    for tick in scale.ticks(4):
-        board.line(scale(tick), _TOP, scale(tick), bottom, "grid")
-        board.text(scale(tick), bottom + 15, svg.number(tick), "tick", "middle")
-    board.text(_WIDTH - _RIGHT, bottom + 31, show.written(data.unit), "unit", "end")
+    _axis(board, scale, bottom, show.written(data.unit))
     for row, group in enumerate(groups):
         share = ceilings.share(group) if ceilings else ""
         _bar(board, scale, data, group, _TOP + _ROW * row, bounds.get(group.key[0]), share)
@@ -88,6 +85,13 @@ def draw(
             for group in data.groups
         ),
     )
+
+
+def _axis(board: svg.Drawing, scale: svg.Scale, bottom: float, unit: str) -> None:
+    for tick in scale.ticks(4):
+        board.line(scale(tick), _TOP, scale(tick), bottom, "grid")
+        board.text(scale(tick), bottom + 15, svg.number(tick), "tick", "middle")
+    board.text(_WIDTH - _RIGHT, bottom + 31, unit, "unit", "end")
 
 
 def _row(data: Grouped, group: Group, bounds: dict[str, Bound]) -> tuple[str, str, str, str]:
