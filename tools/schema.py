@@ -124,6 +124,8 @@ class _Walk:
                 if typing.get_origin(hint) is typing.NotRequired
                 or not getattr(kind, "__total__", True)
             }
+            if dataclasses.is_dataclass(kind):
+                optional |= {f.name for f in dataclasses.fields(kind) if f.metadata.get("left_out")}
             shown = [key for key in hints if key not in self._hidden]
             self.definitions[name] = {
                 "additionalProperties": False,

@@ -8,6 +8,10 @@ from kvgate.model.record import EvidenceRef
 from kvgate.model.verdict import Disposition, Verdict
 
 
+LEFT_OUT = {"left_out": True}
+"""Marks a field that is not stored where it is None: older findings read as they always did."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """How the test that settles a criterion ended, as far as the harness is concerned.
@@ -51,7 +55,8 @@ class HostFinding:
     item: str = ""
     marginal: bool = False
     evidence: tuple[EvidenceRef, ...] = ()
-    comparison: Comparison | None = None  # of a criterion that compares arms
+    # of a criterion that compares arms; stored only where there is one
+    comparison: Comparison | None = dataclasses.field(default=None, metadata=LEFT_OUT)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
