@@ -87,8 +87,7 @@ def changes(before: Iterable[Unit], after: Iterable[Unit]) -> tuple[Change, ...]
     A serial number that went while another came to the same place is a replaced part.
     """
     old, new = tuple(before), tuple(after)
-    was = {(each.kind, each.serial): each for each in old if each.serial}
-    now = {(each.kind, each.serial): each for each in new if each.serial}
+    was, now = _by_serial(old), _by_serial(new)
     gone = [was[key] for key in sorted(was.keys() - now.keys())]
     come = [now[key] for key in sorted(now.keys() - was.keys())]
     found = [*_kept(was, now), *_exchanged(gone, come), *_counted(old, new)]

@@ -179,6 +179,13 @@ def test_nothing_changed_only_where_nothing_did(before: list[Unit], after: list[
     assert (changes(before, after) == ()) is same
 
 
+def test_two_that_tell_one_serial_number_are_two() -> None:
+    twice = [unit("S1"), unit("S1", host="b")]
+    assert changes([], twice) == changes([], twice[::-1])
+    assert [each.text for each in changes([], twice)] == ["drive S1 in a 1", "drive S1 in b 1"]
+    assert changes(twice, twice) == ()
+
+
 def test_a_bill_counts_what_has_no_serial_number() -> None:
     line = {"kind": "dimm", "model": "D", "quantity": 3}
     bom = Bom.model_validate({"bom": "b", "lines": [line]})
