@@ -7,7 +7,6 @@ import dataclasses
 from kvgate.model.record import EvidenceRef
 from kvgate.model.verdict import Disposition, Verdict
 
-
 LEFT_OUT = {"left_out": True}
 """Marks a field that is not stored where it is None: older findings read as they always did."""
 
