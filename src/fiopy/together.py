@@ -113,9 +113,7 @@ def run_together(
         job_path(folder, f"together-{name}"): jobfile.to_text(given)
         for name, given in logged.items()
     }
-    argv = [fio, "--output-format=json"]
-    for each, path in zip(initiators, files, strict=True):
-        argv += [f"--client={each.address},{each.port}", path]
+    argv = [fio, "--output-format=json", *_clients(initiators, list(files))]
     try:
         with contextlib.ExitStack() as servers:
             for each in initiators:  # 1.
@@ -126,10 +124,18 @@ def run_together(
         run = _judged("\n".join(files.values()), finished, cancelled, initiators)  # 4.
         began = {each.name: _began(each, logged[each.name], client, run) for each in initiators}
     finally:
-        for each in initiators:
-            for path in _logs(each, logged[each.name]):
-                client.remove_file(path)
+        for path in (log for each in initiators for log in _logs(each, logged[each.name])):
+            client.remove_file(path)
     return _settled(run, initiators, began, most_apart_ms)
+
+
+def _clients(initiators: Sequence[Initiator], paths: Sequence[str]) -> list[str]:
+    """Return the words that give each initiator its job file."""
+    return [
+        word
+        for each, path in zip(initiators, paths, strict=True)
+        for word in (f"--client={each.address},{each.port}", path)
+    ]
 
 
 def _check(jobs: Mapping[str, Sequence[Job]], initiators: Sequence[Initiator]) -> None:
