@@ -97,7 +97,10 @@ def open_for_soak(workspace: Workspace, run: Path, gate: str) -> None:
     try:
         with connect(session.setup, RunReader(run), scope=lambda: gate) as connections:
             keep = kept_in(session.run, lambda: gate)
-            session.begin(lambda host: Witness(host, connections.to(host), keep), connections)
+            adapter = session.setup.adapter
+            session.begin(
+                lambda host: Witness(host, connections.to(host), keep, adapter(host)), connections
+            )
     finally:
         session.close()
 
