@@ -100,9 +100,8 @@ def run_together(
     """Run the jobs of each initiator (by its name) at once and return what they measured.
 
     1. a server on each initiator, on its address alone; 2. `fio --client` by the runner `client`,
-    with job files in its `folder`, each job logging when it begins; 3. every server is ended with
-    all that it started; 4. the results by initiator, and how far apart they began. There is no
-    progress: fio's client prints none as JSON.
+    with job files in its `folder`, each logging when it begins; 3. every server is ended with all
+    that it started; 4. the results by initiator. fio's client prints no progress as JSON.
 
     Raises FioApart where they began more than `most_apart_ms` apart, or where that is not known;
     FioFailed where a server does not listen; else what `run` raises.
@@ -118,10 +117,8 @@ def run_together(
         with contextlib.ExitStack() as servers:
             for each in initiators:  # 1.
                 servers.enter_context(_serving(each, fio, deadline_s + _SLACK_S))
-            finished, cancelled = carry_out(  # 2.
-                argv, files, client, deadline_s=deadline_s, cancel=cancel
-            )
-        run = _judged("\n".join(files.values()), finished, cancelled, initiators)  # 4.
+            ended = carry_out(argv, files, client, deadline_s=deadline_s, cancel=cancel)  # 2.
+        run = _judged("\n".join(files.values()), *ended, initiators)  # 4.
         began = {each.name: _began(each, logged[each.name], client, run) for each in initiators}
     finally:
         for path in (log for each in initiators for log in _logs(each, logged[each.name])):
