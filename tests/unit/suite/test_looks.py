@@ -9,6 +9,7 @@ import pytest
 
 from kvgate.engine.judging import judge_gate_of
 from kvgate.engine.outline import outline
+from kvgate.engine.progress import Progress
 from kvgate.engine.workspace import Setup, Workspace
 from kvgate.errors import SpecError
 from kvgate.model.quantity import Quantity
@@ -17,6 +18,7 @@ from kvgate.spec import load, yamlfile
 from kvgate.spec.workload import KvWorkload, arm_of
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
+from kvgate.suite.bench import Bench
 from kvgate.suite.looks import Looks
 
 SPREAD = (0.99, 1.02, 1.0, 0.98, 1.01)
@@ -176,3 +178,28 @@ def test_the_outline_shows_blocks_and_looks(tmp_path: Path) -> None:
     )
     few = outline(Workspace(tmp_path), setup(plan("looks: null", rounds=3))).gates[0].criteria[0][2]
     assert "3 blocks planned, an interval takes 5: will be inconclusive" in few
+
+
+def test_arms_run_in_another_order_from_round_to_round_the_same_on_every_resume(
+    run: RunWriter,
+) -> None:
+    kv = setup(plan()).plan.value.workloads.kv
+    assert isinstance(kv, KvWorkload)
+
+    def orders() -> list[tuple[str, ...]]:
+        bench = Bench("G3", setup(plan()), run, Progress(None))
+        try:
+            return [
+                tuple(
+                    block["arm"]
+                    for block in bench.blocks(f"kv-round-{number}", shuffled=True, arm=kv.runs)
+                )
+                for number in range(1, 31)
+            ]
+        finally:
+            bench.close()
+
+    found = orders()
+    assert found == orders()
+    assert len(set(found)) == 6  # all orders of three came up in thirty rounds
+    assert {order[0] for order in found} == set(kv.runs)
