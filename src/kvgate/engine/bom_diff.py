@@ -94,7 +94,22 @@ def changes(before: Iterable[Unit], after: Iterable[Unit]) -> tuple[Change, ...]
     return tuple(sorted(found, key=lambda each: (each.what, each.text)))
 
 
-def _kept(was: dict[tuple[str, str], Unit], now: dict[tuple[str, str], Unit]) -> Iterator[Change]:
+BySerial = dict[tuple[str, str, int], Unit]
+
+
+def _by_serial(units: Iterable[Unit]) -> BySerial:
+    """Return the parts by kind and serial number; several that tell the same one are numbered."""
+    found: BySerial = {}
+    for each in sorted(units, key=lambda unit: (unit.kind, unit.serial, unit.place, unit.named)):
+        if each.serial:
+            number = 0
+            while (each.kind, each.serial, number) in found:
+                number += 1
+            found[each.kind, each.serial, number] = each
+    return found
+
+
+def _kept(was: BySerial, now: BySerial) -> Iterator[Change]:
     for key in sorted(was.keys() & now.keys()):
         old, new = was[key], now[key]
         if old.place != new.place:
