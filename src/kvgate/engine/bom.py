@@ -44,7 +44,7 @@ class Reported:
 
     def cited(self, hosts: Iterable[str]) -> tuple[EvidenceRef, ...]:
         """Return the evidence of what `hosts` told of their parts."""
-        return tuple(dict.fromkeys(ref for host in hosts for ref in self.evidence.get(host, ())))
+        return tuple(sorted({ref for host in hosts for ref in self.evidence.get(host, ())}))
 
 
 def reported(taken: Iterable[Measurement], inventory: Inventory) -> Reported:
