@@ -162,3 +162,25 @@ def test_each_fault_and_each_dead_or_lying_device_is_a_finding_of_its_own(
     lesser = [e for e in found["array.drives"]["hosts"] if e["host"] == "lesser"]
     assert lesser[0]["verdict"] == "inconclusive"
     assert "adapter lesser has no question for array.drives" in lesser[0]["because"]
+
+
+@pytest.mark.sshd
+def test_another_array_than_the_accepted_one_closes_the_next_gate(devices: DeviceSite) -> None:
+    site = devices.site
+    suite = '''
+@settles("G2.1")
+def test_what_holds(bench: Bench) -> None:
+    """Hold."""
+    say(bench, "a.held", Quantity.of(1, "ms"))
+'''
+    site.gate("G2", {"G2.1": ("a.held", "{at_most: 2 s}")}, suite, entry="G1")
+    second = ", {gate: G2, suite: suites/g2, give_up_after: 120 s}]"
+    plan = PLAN.replace("s}]", "s}" + second).replace("acceptance", "rehearsal")
+    (site.root / "gates/plans/rehearsal.yaml").write_text(plan)
+    assert site.kvgate("run", "--gate", "G1").returncode == 0
+    other = state.healthy("array") | {"serial": "SIMARRAY0002"}
+    state.write(devices.folder, "array", other)
+    closed = site.kvgate("run", "--gate", "G2")
+    assert closed.returncode == 2
+    assert f"{ARRAY} is not what G1 accepted" in closed.stdout
+    assert "gone array:SIMARRAY0001, new array:SIMARRAY0002" in closed.stdout
