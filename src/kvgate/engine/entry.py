@@ -46,15 +46,10 @@ def identify(
     Parts that a bill of materials orders by serial number, for that host or for any, count too.
     """
 
-    def tell(host: Host) -> tuple[str, ...]:
-        if host.is_device:
-            return devices.identity(witness(host))
-        return identity(witness(host), _ordered_kinds(bom, host.name))
-
     def ask(host: Host) -> tuple[tuple[str, ...], str]:
         try:
             try:
-                return asked_again(lambda: tell(host)), ""
+                return asked_again(lambda: _told(witness(host), host, bom)), ""
             finally:
                 if connections is not None:
                     connections.rest(host)
@@ -73,6 +68,12 @@ def identify(
         serials, problem = answers[host.name]
         run.event("identity", gate=gate, host=host.name, serials=list(serials), problem=problem)
     return {host.name: answers[host.name][0] for host in hosts}
+
+
+def _told(asked: Witness, host: Host, bom: Bom | None) -> tuple[str, ...]:
+    if host.is_device:
+        return devices.identity(asked)
+    return identity(asked, _ordered_kinds(bom, host.name))
 
 
 def _ordered_kinds(bom: Bom | None, host: str) -> frozenset[str]:
