@@ -49,18 +49,25 @@ def from_sysfs(answer: bytes) -> tuple[BlockDevice, ...]:
         size = sysfs.text(values, "size", what)
         if size is None:
             refuse(what, f"{name} has no size")
+        serial, wwn = identity_of(values, what)
         found.append(
             BlockDevice(
                 name=name.replace("!", "/"),  # the kernel writes cciss/c0d0 as cciss!c0d0
                 size_bytes=whole(size, what, f"size of {name}") * SECTOR_BYTES,
-                serial=_serial(values, what),
-                wwn=available(_first(values, ("wwid", "device/wwid"), what)),
+                serial=serial,
+                wwn=wwn,
                 model=available(_first(values, ("device/model",), what)),
                 attached="device/modalias" in values or "device/model" in values,
                 removable=sysfs.text(values, "removable", what) == "1",
             )
         )
     return tuple(found)
+
+
+def identity_of(values: dict[str, bytes], what: str) -> tuple[str | None, str | None]:
+    """Return the serial and the WWN that the sysfs attributes of one device tell; None: none."""
+    wwn = available(_first(values, ("wwid", "device/wwid"), what))
+    return _serial(values, what), wwn
 
 
 def _first(values: dict[str, bytes], names: tuple[str, ...], what: str) -> str | None:
