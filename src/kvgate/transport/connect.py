@@ -75,6 +75,7 @@ class Connections:
         timing: bool = False,
         logins: Mapping[str, str] | None = None,
         shared: bool = False,
+        kept_open: int = KEPT_OPEN,
     ) -> None:
         self._inventory = inventory
         self._logins = logins or {}
@@ -84,6 +85,7 @@ class Connections:
         self._made: dict[str, Transport] = {}
         self._lock = threading.Lock()
         self._resting: collections.OrderedDict[str, None] = collections.OrderedDict()
+        self._kept_open = kept_open
         self._fleet: Fleet | None = None
         self.at_once = inventory.hosts_at_once or AT_ONCE
         secret.learn(inventory.hosts.values())
@@ -117,7 +119,7 @@ class Connections:
         with self._lock:
             self._resting[host.name] = None
             self._resting.move_to_end(host.name)
-            if len(self._resting) <= KEPT_OPEN:
+            if len(self._resting) <= self._kept_open:
                 return
             name, _ = self._resting.popitem(last=False)
             oldest = self._made.get(name)

@@ -30,7 +30,8 @@ class _Worker:
     def __init__(self, inventory: Inventory, at_once: int, replies: frames.Sender) -> None:
         self._hosts = inventory.hosts
         self._replies = replies
-        self.connections = Connections(inventory)
+        # A host rests after each command here: those that are being asked must all stay open.
+        self.connections = Connections(inventory, kept_open=at_once + at_once // 4)
         self.pool = concurrent.futures.ThreadPoolExecutor(at_once)
 
     def ask(self, request: frames.Header, stdin: bytes) -> None:
