@@ -1,7 +1,7 @@
 """fio on files of a host: KV-shaped jobs by name (`shapes.SHAPES`), each to readings and evidence.
 
-Files only, in a folder that this run made and removes; never a device. O_DIRECT where the file
-system takes it, found by trying, and said in the reading ``fio.direct``.
+Files in a folder that this run made and removes; a device only by `fio_device`. O_DIRECT where the
+file system takes it, found by trying, and said in the reading ``fio.direct``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from kvgate.spec.workload import FioWorkload
 from kvgate.witness import Answer, Witness
 from kvgate.workloads import fio_errors, fio_readings, shapes
 from kvgate.workloads.base import Estimate, OnProgress, scratch_folder
+from kvgate.workloads.devices_runner import DeviceRunner, Look
 from kvgate.workloads.host_runner import HostRunner
 from kvgate.workloads.shapes import SHAPES, Setting, Shape
 from kvgate.workloads.target import Target
@@ -41,7 +42,8 @@ class Place:
     """Where fio works on one host: a folder of ours, what fio and its file system can do.
 
     ``layout`` is what fio said when it wrote the file that restores read; None where none of the
-    jobs reads it. One that failed stands for the jobs that would have read it.
+    jobs reads it. One that failed stands for the jobs that would have read it. ``look`` gives the
+    device that ``target`` is; None for files.
     """
 
     folder: str
@@ -50,15 +52,21 @@ class Place:
     evidence: tuple[EvidenceRef, ...]
     layout: fiopy.Output | None = None
     layout_evidence: tuple[EvidenceRef, ...] = ()
+    target: Target | None = None
+    look: Look | None = None
 
     @property
     def data(self) -> Target:
-        """Return the file that is laid out once and read by several jobs."""
-        return Target(
+        """Return what is laid out once and read by several jobs."""
+        return self.target or Target(
             path=f"{self.folder}/data",
             size_bytes=self.setting.total_bytes,
             direct=self.setting.direct,
         )
+
+    def runner(self, witness: Witness) -> HostRunner:
+        """Return what runs fio here: on a device, only under its guard."""
+        return DeviceRunner(witness, self.look) if self.look else HostRunner(witness)
 
 
 @contextlib.contextmanager
@@ -140,10 +148,15 @@ def settled(
             evidence=(*folder.evidence, *runner.evidence, ref),
         )
         if lays_out:
-            child = _Child(witness, place, HostRunner(witness), *told)
-            place.layout = child.lay_out()
-            place.layout_evidence = tuple(child.runner.evidence)
+            lay_out(witness, place, told)
         yield place
+
+
+def lay_out(witness: Witness, place: Place, told: Told) -> None:
+    """Write what restores read, and keep in `place` what fio said of it."""
+    child = _Child(witness, place, place.runner(witness), *told)
+    place.layout = child.lay_out()
+    place.layout_evidence = tuple(child.runner.evidence)
 
 
 def run(
@@ -187,7 +200,7 @@ def run(
 
 def measured(witness: Witness, shape: Shape, setting: Setting, place: Place, told: Told) -> Answer:
     """Run `shape` in `place` and return its readings, with all that they rest on as evidence."""
-    child = _Child(witness, place, HostRunner(witness), *told)
+    child = _Child(witness, place, place.runner(witness), *told)
     output = child.go(shape, setting)
     readings = (*_about(place, shape), *fio_readings.readings(shape, output))
     laid_out = place.layout_evidence if shape.on_data else ()
@@ -245,11 +258,13 @@ class _Child:
         layout = self.place.layout
         if shape.on_data and layout is not None and layout.failed:
             return layout  # the storage's I/O errors, which are readings
-        path = self.place.data.path if shape.on_data else f"{self.place.folder}/{shape.name}"
+        data = self.place.data
+        shared = shape.on_data or not data.is_ours
+        path = data.path if shared else f"{self.place.folder}/{shape.name}"
         try:
             return self.measure(shapes.jobs(shape, path, setting), _deadline_s(shape, setting))
         finally:
-            if not shape.on_data:
+            if not shared:
                 self.runner.remove_file(path)
 
     def lay_out(self) -> fiopy.Output:

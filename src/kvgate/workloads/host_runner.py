@@ -10,7 +10,9 @@ from kvgate.model.record import EvidenceRef
 from kvgate.transport.base import CommandResult, HostProcess
 from kvgate.witness import Witness, as_evidence
 
-_ENV = {"LC_ALL": "C"}
+ENV = {"LC_ALL": "C"}
+"""What tools are started with, so that they print what parsers know."""
+
 _GRACE_S = 10.0
 
 
@@ -23,7 +25,7 @@ class HostRunner:
 
     def run(self, argv: Sequence[str], *, timeout_s: float) -> fiopy.Finished:
         """Run `argv` to its end; raises TransportError where the host can't be asked."""
-        testimony = self._witness.ask(argv, timeout_s=timeout_s, env=_ENV)
+        testimony = self._witness.ask(argv, timeout_s=timeout_s, env=ENV)
         self.evidence.append(testimony.ref)
         return finished(testimony.result)
 
@@ -40,7 +42,7 @@ class HostRunner:
             [self._witness.host.tools.get(tool, tool), *rest],
             deadline_s=deadline_s,
             on_stdout=on_stdout,
-            env=_ENV,
+            env=ENV,
         )
         return HostRunning(process, self._kept)
 
