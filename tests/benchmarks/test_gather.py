@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import importlib.util
 import os
 import shlex
 import shutil
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from composing import server
 from kvgate.errors import KvgateError
 from kvgate.model.record import Reading
 from kvgate.probes import ALL, gather, gather_script
@@ -32,13 +32,7 @@ CPU_BAR_S, HOST_BAR_S = 0.060, 5.0
 
 @pytest.fixture(scope="module")
 def composed() -> Any:
-    path = Path(__file__).parents[1] / "unit/probes/composed.py"
-    spec = importlib.util.spec_from_file_location("composed", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return server
 
 
 @pytest.fixture(scope="module")

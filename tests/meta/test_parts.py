@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import importlib.util
 import json
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from composing import parts as composed_parts
 from kvgate.transport.base import CommandResult
 from kvgate.transport.recording import Answered, Recording, to_bytes
 
@@ -24,25 +24,15 @@ HOSTS = ("node1", "node2")
 PARTS = ("G1.121", "G1.122", "G1.123", "G1.145")
 
 
-def composed() -> Any:
-    """Return composed_parts.py of the probes' tests."""
-    path = ROOT / "tests/unit/probes/composed_parts.py"
-    spec = importlib.util.spec_from_file_location("composed_parts", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-MADE = composed()
-
-
 def own(host: str) -> dict[str, Any]:
     """Return what `composed_parts.answers` takes so that each host has serials of its own."""
-    found = {k: (f"{host}-{v[0]}", *v[1:]) for k, v in MADE.DRIVES.items()}
-    gpus = {at: f"{host}-{serial}" for at, serial in MADE.GPUS.items()}
-    return {"found": found, "gpus": gpus, "dimms": [f"{host}-{each}" for each in MADE.DIMMS]}
+    found = {k: (f"{host}-{v[0]}", *v[1:]) for k, v in composed_parts.DRIVES.items()}
+    gpus = {at: f"{host}-{serial}" for at, serial in composed_parts.GPUS.items()}
+    return {
+        "found": found,
+        "gpus": gpus,
+        "dimms": [f"{host}-{each}" for each in composed_parts.DIMMS],
+    }
 
 
 def recording(host: str, answers: Mapping[tuple[str, ...], bytes]) -> bytes:
@@ -132,9 +122,13 @@ class Delivery:
         (self.root / "inventory/hosts").mkdir()
         site: dict[str, Any] = {"inventory": "parts", "bom": "bom.yaml", "hosts": {}}
         for host, told in self.hosts.items():
-            answers = MADE.answers(**told)
+            answers = composed_parts.answers(**told)
             (self.root / f"inventory/hosts/{host}.jsonl").write_bytes(recording(host, answers))
-            entry = {"roles": ["serving"], "transport": "recorded", "declared": MADE.DECLARED}
+            entry = {
+                "roles": ["serving"],
+                "transport": "recorded",
+                "declared": composed_parts.DECLARED,
+            }
             site["hosts"][host] = {**entry, "recording": f"hosts/{host}.jsonl", "baseline": "b"}
         rows = (
             baseline or "{kind: drive, model: EX-7T68, settings: {part.firmware: {equals: FW01}}}"
@@ -177,21 +171,21 @@ def said(finding: Mapping[str, Any]) -> dict[str, str]:
 
 def newer(delivery: Delivery, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let node2's second drive tell another firmware."""
-    answers = MADE.answers
+    answers = composed_parts.answers
     theirs = delivery.hosts["node2"]["found"]
 
     def changed(**given: Any) -> Any:
         made = answers(**given)
         if given["found"] is theirs:
-            told = made[MADE.parts_read.NVME]
+            told = made[composed_parts.parts_read.NVME]
             made |= {
-                MADE.parts_read.NVME: told.replace(
+                composed_parts.parts_read.NVME: told.replace(
                     b"nvme1/firmware_rev:FW01", b"nvme1/firmware_rev:FW011"
                 )
             }
         return made
 
-    monkeypatch.setattr(MADE, "answers", changed)
+    monkeypatch.setattr(composed_parts, "answers", changed)
 
 
 def test_as_ordered_passes_one_firmware_differs_and_people_have_to_look(

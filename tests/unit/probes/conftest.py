@@ -2,13 +2,13 @@
 
 import datetime
 import hashlib
-import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from composing import server as composed_server
 from kvgate.model.record import Evidence
 from kvgate.spec.inventory import Host
 from kvgate.transport.base import CommandResult
@@ -98,13 +98,8 @@ def told() -> Callable[[Any], dict[tuple[str, str], Any]]:
 
 @pytest.fixture(scope="session")
 def composed() -> Any:
-    """Return composed.py: the answers of a made-up server with 8 GPUs, 12 drives and 4 NICs."""
-    spec = importlib.util.spec_from_file_location("composed", Path(__file__).parent / "composed.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """Return the answers of a made-up server with 8 GPUs, 12 drives and 4 NICs."""
+    return composed_server
 
 
 class Server(Scripted):

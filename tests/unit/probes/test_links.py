@@ -33,7 +33,7 @@ def test_ports_of_a_server(server: Any, told: Any, composed: Any) -> None:
 
 
 def test_losses_are_summed_and_congestion_is_no_loss(server: Any, told: Any, composed: Any) -> None:
-    counts = composed.tools.infiniband(composed.NICS)
+    counts = composed.ports.infiniband(composed.NICS)
     for name, count in (("out_of_sequence", 4), ("packet_seq_err", 1), ("np_cnp_sent", 900)):
         at = f"mlx5_0/ports/1/hw_counters/{name}:".encode()
         counts = counts.replace(at + b"0", at + str(count).encode())

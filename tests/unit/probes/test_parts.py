@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from composing import parts as composed_parts
 from kvgate.model.quantity import Quantity
 from kvgate.probes import identity, packages, parts, parts_read
 from kvgate.witness import Witness
@@ -18,14 +17,8 @@ Told = dict[tuple[str, str], Any]
 
 @pytest.fixture(scope="module")
 def made() -> Any:
-    """Return composed_parts.py."""
-    path = Path(__file__).parent / "composed_parts.py"
-    spec = importlib.util.spec_from_file_location("composed_parts", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """Return the answers of the server whose parts are told."""
+    return composed_parts
 
 
 @pytest.fixture

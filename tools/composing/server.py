@@ -5,12 +5,12 @@ Every GPU hangs below a switch of its own; nothing is degraded or faulty.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from composing import ports
 from kvgate.probes import (
     clock,
     drives,
@@ -29,14 +29,7 @@ from kvgate.probes import (
     system,
 )
 
-RECORDED = Path(__file__).parents[2] / "recorded"
-_SPEC = importlib.util.spec_from_file_location(
-    "composed_tools", Path(__file__).with_name("composed_tools.py")
-)
-assert _SPEC
-assert _SPEC.loader
-tools = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(tools)
+RECORDED = Path(__file__).parents[2] / "tests" / "recorded"
 GPUS = [f"0000:{bus:02x}:00.0" for bus in (0x05, 0x15, 0x25, 0x35, 0x85, 0x95, 0xA5, 0xB5)]
 DRIVES = [f"nvme{number}n1" for number in range(12)]
 NICS = [f"ens{number}f0np0" for number in range(4)]
@@ -52,14 +45,17 @@ DECLARED: dict[str, Any] = {
 
 
 def lines(items: Iterable[str]) -> bytes:
+    """Return `items` as the lines of an answer."""
     return ("\n".join(items) + "\n").encode()
 
 
 def root_of(at: str) -> str:
+    """Return the root port above the device at `at`."""
     return f"0000:00:{(int(at[5:7], 16) >> 3):02x}.1"
 
 
 def way_of(address: str) -> list[str]:
+    """Return the PCI functions from the root port down to `address`."""
     bus = int(address[5:7], 16)
     if address in GPUS:
         up, down = f"0000:{bus - 2:02x}:00.0", f"0000:{bus - 1:02x}:00.0"
@@ -81,6 +77,7 @@ def functions() -> dict[str, tuple[str, str, str]]:
 
 
 def sysfs_pci() -> bytes:
+    """Return the ids, classes and links of all functions, as sysfs has them."""
     told = []
     for at, (vendor, device, kind) in functions().items():
         told += [f"{at}/vendor:0x{vendor}", f"{at}/device:0x{device}", f"{at}/class:0x{kind}00"]
@@ -91,6 +88,7 @@ def sysfs_pci() -> bytes:
 
 
 def tree() -> bytes:
+    """Return where each function hangs, as `ls -l` prints it."""
     told = ["total 0"]
     ways = {}
     for address in (*GPUS, *NIC_AT):
@@ -105,6 +103,7 @@ def tree() -> bytes:
 
 
 def aer() -> bytes:
+    """Return the error counters of all functions that have a link, all 0."""
     told = []
     for at, (_, _, kind) in functions().items():
         if kind != "0600":
@@ -132,11 +131,13 @@ ACS = """\
 
 
 def acs() -> bytes:
+    """Return what lspci tells of the bridges: ACS is off."""
     bridges = [at for at, (_, _, kind) in functions().items() if kind == BRIDGE]
     return "\n".join(ACS.format(at=at) for at in bridges).encode()
 
 
 def cards(**changed: str) -> bytes:
+    """Return what amdgpu tells of all GPUs; `changed` (``ras__umc_err_count``) on each of them."""
     told = []
     for number, at in enumerate(GPUS):
         values = {
@@ -161,6 +162,7 @@ def cards(**changed: str) -> bytes:
 
 
 def amd_static() -> bytes:
+    """Return `amd-smi static --json`."""
     gpu = {
         "asic": {"market_name": "AMD Instinct MI308X", "vendor_id": "0x1002", "device_id": "0x74a2",
                  "asic_serial": "0x0", "oam_id": 0, "num_compute_units": 80},
@@ -174,6 +176,7 @@ def amd_static() -> bytes:
 
 
 def amd_metric() -> bytes:
+    """Return `amd-smi metric --ecc --pcie --json`: no errors."""
     gpu = {
         "pcie": {"width": 16, "speed": {"value": 32, "unit": "GT/s"}, "replay_count": 0,
                  "nak_received_count": 0, "nak_sent_count": 0, "l0_to_recovery_count": 2},
@@ -183,6 +186,7 @@ def amd_metric() -> bytes:
 
 
 def amd_topology() -> bytes:
+    """Return `amd-smi topology --json`: each GPU is joined with each by XGMI."""
     told = [
         {"gpu": one, "bdf": GPUS[one], "links": [
             {"gpu": two, "bdf": GPUS[two], "weight": 0 if one == two else 15,
@@ -195,11 +199,13 @@ def amd_topology() -> bytes:
 
 
 def amd_pages() -> bytes:
+    """Return `amd-smi bad-pages --json`: none."""
     none = dict.fromkeys(("retired", "pending", "un_res"), "No bad pages found.")
     return json.dumps([{"gpu": number, **none} for number in range(8)]).encode()
 
 
 def sysfs_block() -> bytes:
+    """Return what sysfs tells of the drives."""
     told = []
     for number, name in enumerate(DRIVES):
         told += [
@@ -213,6 +219,7 @@ def sysfs_block() -> bytes:
 
 
 def self_tests() -> bytes:
+    """Return `nvme self-test-log -o json`: one test, passed."""
     report = {"Self test result": 0, "Self test code": 2, "Segment number": 0, "Power on hours": 12}
     unused = {"Self test result": 15}
     told = {
@@ -224,6 +231,7 @@ def self_tests() -> bytes:
 
 
 def sysfs_net() -> bytes:
+    """Return what sysfs tells of the ports."""
     told = []
     for number, name in enumerate(NICS):
         told += [
@@ -237,6 +245,7 @@ def sysfs_net() -> bytes:
 
 
 def net_counters(**changed: str) -> bytes:
+    """Return the ports' MTU and counters, all 0; `changed` on each of them."""
     values = {"mtu": "9000", "carrier_down_count": "0"} | {
         f"statistics/{name}": "0" for name in links.COUNTERS
     }
@@ -256,6 +265,7 @@ Memory Device
 
 
 def modules() -> bytes:
+    """Return `dmidecode -t memory` of 24 modules."""
     head = "# dmidecode 3.5\nSMBIOS 3.5.0 present.\n"
     return (head + "".join(MODULE.format(number=number) for number in range(24))).encode()
 
@@ -276,6 +286,7 @@ def log() -> bytes:
 
 
 def recorded(name: str) -> bytes:
+    """Return a file of tests/recorded."""
     return (RECORDED / name).read_bytes()
 
 
@@ -314,10 +325,10 @@ def answers() -> dict[tuple[str, ...], bytes]:
         ),
         network.SYSFS: sysfs_net(),
         links.SYSFS: net_counters(),
-        rdma.SYSFS: tools.infiniband(NICS),
+        rdma.SYSFS: ports.infiniband(NICS),
         rdma.ECN: lines(f"{name}/ecn/{role}/enable/{p}:{int(p == 3)}" for name in NICS
                         for role in ("roce_np", "roce_rp") for p in range(8)),
-        ("lldpcli", "show", "neighbors", "-f", "json"): tools.lldp(NICS),
+        ("lldpcli", "show", "neighbors", "-f", "json"): ports.lldp(NICS),
         pci.SYSFS: sysfs_pci(),
         pcie_path.TREE: tree(),
         pcie_path.AER: aer(),
@@ -336,7 +347,7 @@ def answers() -> dict[tuple[str, ...], bytes]:
         ("cat", identity.MACHINE_ID): b"0123456789abcdef0123456789abcdef\n",
         ("cat", identity.PRODUCT_SERIAL): b"SN-HOST-1\n",
     }  # fmt: skip
-    found |= tools.answers(DRIVES, NICS, (*GPUS, *NIC_AT))
+    found |= ports.answers(DRIVES, NICS, (*GPUS, *NIC_AT))
     for name in DRIVES:
         device = f"/dev/{name}"
         found |= {

@@ -23,10 +23,12 @@ DECLARED: dict[str, Any] = {"nics": [{"name": "ens1f0np0"}]}
 
 
 def joined(lines: Iterable[str]) -> bytes:
+    """Return `lines` as an answer."""
     return ("\n".join(lines) + "\n").encode()
 
 
 def dmidecode(dimms: Iterable[str] = DIMMS, psu_status: str = "Present, OK") -> bytes:
+    """Return the firmware's tables."""
     told = ["# dmidecode 3.4", "SMBIOS 3.5.0 present.", ""]
 
     def table(number: int, kind: int, title: str, **fields: str) -> None:
@@ -53,6 +55,7 @@ def dmidecode(dimms: Iterable[str] = DIMMS, psu_status: str = "Present, OK") -> 
 
 
 def nvme(found: Mapping[str, Drive]) -> bytes:
+    """Return what sysfs tells of the NVMe controllers, one of them of a fabric."""
     told = []
     for name, (serial, model, address, state) in found.items():
         told += [
@@ -68,6 +71,7 @@ def nvme(found: Mapping[str, Drive]) -> bytes:
 
 
 def functions(found: Mapping[str, Drive], gpus: Iterable[str], more: Iterable[str] = ()) -> bytes:
+    """Return the PCI functions of drives, GPUs, a card and a VGA."""
     listed = [(address, "144d", "a80a", "0108") for _, _, address, _ in found.values()]
     listed += [(address, "144d", "a80a", "0108") for address in more]
     listed += [(address, "1002", "74a2", "1200") for address in gpus]

@@ -11,7 +11,7 @@ from kvgate.probes.tools import TOOLS
 from kvgate.spec.inventory import Host
 
 HOST = Host.model_validate({"roles": ["serving"], "transport": "local"})
-RECORDED = Path(__file__).parents[2] / "recorded"
+RECORDED = Path(__file__).parents[2] / "tests" / "recorded"
 PRINTED = {
     "lspci": "lspci-3.9.0.txt",
     "ethtool": "ethtool-6.1.txt",
@@ -24,14 +24,17 @@ PRINTED = {
 
 
 def recorded(name: str) -> bytes:
+    """Return a file of tests/recorded."""
     return (RECORDED / name).read_bytes()
 
 
 def lines(items: Iterable[str]) -> bytes:
+    """Return `items` as the lines of an answer."""
     return ("\n".join(items) + "\n").encode()
 
 
 def infiniband(nics: Sequence[str]) -> bytes:
+    """Return what sysfs tells of the RDMA devices of `nics`: RoCE v2, active, no losses."""
     told = []
     for number, netdev in enumerate(nics):
         at = f"mlx5_{number}"
@@ -64,6 +67,7 @@ def infiniband(nics: Sequence[str]) -> bytes:
 
 
 def lldp(nics: Sequence[str]) -> bytes:
+    """Return what lldpcli tells of the neighbours: two leaves in turn."""
     each = [
         {
             name: {
@@ -83,6 +87,7 @@ def lldp(nics: Sequence[str]) -> bytes:
 
 
 def devinfo(nics: Sequence[str]) -> bytes:
+    """Return `ibv_devinfo -v` of all ports."""
     one = recorded("ibv_devinfo/composed-43.0-verbose.txt").decode().split("\n\n")[0]
     return "\n\n".join(one.replace("mlx5_0", f"mlx5_{n}") for n in range(len(nics))).encode()
 
@@ -100,6 +105,7 @@ def counters() -> bytes:
 
 
 def windows(addresses: Sequence[str]) -> bytes:
+    """Return the memory windows of the devices at `addresses`."""
     told = []
     for at in addresses:
         told += [
@@ -113,6 +119,7 @@ def windows(addresses: Sequence[str]) -> bytes:
 
 
 def xgmi() -> bytes:
+    """Return `amd-smi xgmi --json`: no link is down."""
     told = [
         {
             "gpu": one,
@@ -129,6 +136,7 @@ def xgmi() -> bytes:
 
 
 def smartctl() -> bytes:
+    """Return `smartctl -j -a` of a drive that calls itself healthy."""
     told = json.loads(recorded("smartctl/composed-7.4-nvme.json"))
     told["smart_status"] = {"passed": True, "nvme": {"value": 0}}
     return json.dumps(told).encode()
