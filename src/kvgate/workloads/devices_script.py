@@ -50,7 +50,7 @@ class Places:
 
 # Opens $1 as descriptor 9: exclusively (no other holder in the kernel: mount, swap, md, dm, ZFS)
 # and locked (udev and other kvgates leave a device alone that is locked so), then runs the rest
-# with what came of both. `lock` is asked for again for 5 s: udev holds it while it looks.
+# with what came of both. `lock` is asked for again for 2 s: udev holds it while it looks.
 _OPEN_PY = """\
 import errno, fcntl, os, sys, time
 node, mode, rest = sys.argv[1], sys.argv[2], sys.argv[3:]
@@ -69,7 +69,7 @@ try:
 except OSError as err:
     claim, fd = name(err), os.open("/dev/null", os.O_RDONLY)
 if claim == "yes":
-    for _ in range(50):
+    for _ in range(20):
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             lock = "yes"
@@ -98,7 +98,7 @@ if ($mode eq "peek" || $mode eq "read") {
 else { $claim = name(); $open = sysopen($fh, $node, O_RDONLY | O_NOFOLLOW | O_NONBLOCK) }
 sysopen($fh, "/dev/null", O_RDONLY) unless $open;
 if ($claim eq "yes") {
-  for (1 .. 50) {
+  for (1 .. 20) {
     if (flock($fh, LOCK_EX | LOCK_NB)) { $lock = "yes"; last }
     $lock = name(); select(undef, undef, undef, 0.1);
   }
@@ -108,9 +108,34 @@ my $after = shift(@rest);
 exec { "/bin/sh" } "/bin/sh", "-c", $after, "kvgate-device", $claim, $lock, $node, $mode, @rest;
 """
 
+_MAGICS = (
+    ("LVM", 0, b"LABELONE"),
+    ("LVM", 512, b"LABELONE"),
+    ("LVM", 1024, b"LABELONE"),
+    ("LVM", 1536, b"LABELONE"),
+    ("GPT", 512, b"EFI PART"),
+    ("GPT", 4096, b"EFI PART"),
+    ("md", 0, b"\xfc\x4e\x2b\xa9"),
+    ("md", 4096, b"\xfc\x4e\x2b\xa9"),
+    ("LUKS", 0, b"LUKS\xba\xbe"),
+    ("XFS", 0, b"XFSB"),
+    ("swap", 4086, b"SWAPSPACE2"),
+    ("bcache", 4120, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca"),
+    ("ceph-bluestore", 0, b"bluestore block device"),
+    ("SPDK-blobstore", 0, b"SPDKBLOB"),
+)
+"""Where the first 8 KiB say whose a device is: damaged ones that blkid passes over, too."""
+
+
+def _magics() -> str:
+    return " ".join(f"{name} {offset} {magic.hex()}" for name, offset, magic in _MAGICS)
+
+
 # Prints the facts of descriptor 9. What can't be read is not said: whoever reads the facts takes
 # silence for a refusal. Names of the host are only printed, as hex where they are content.
-_FACTS = r"""
+_FACTS = (
+    f"magics='{_magics()}'"
+    + r"""
 hex() { od -An -v -tx1 -N512 <"$1" 2>/dev/null | tr -d ' \n'; }
 number_of() {
   told=$(stat -L -c '%F/%t/%T' -- "$1" 2>/dev/null) || return 1
@@ -189,15 +214,18 @@ $proc/$$/fd/9
   said=$("$wipefs" -n -p /proc/self/fd/9 2>&1); status=$?
   echo "wipefs-exit $status"
   [ -z "$said" ] || printf '%s\n' "$said" | grep -v '^#' | sed 's/^/wipefs /'
-  head=$(od -An -v -tx1 -N512 /proc/self/fd/9 2>/dev/null | tr -d ' \n')
-  case $head in
-    626c756573746f726520626c6f636b20646576696365*) echo "magic ceph bluestore" ;;
-    5350444b424c4f42*) echo "magic SPDK blobstore" ;;
-  esac
-  [ ${#head} -eq 1024 ] && echo "read magic"
+  od -An -v -tx1 -N8192 /proc/self/fd/9 2>/dev/null | tr -d ' \n' |
+    awk -v magics="$magics" '{
+      n = split(magics, each, " ")
+      for (i = 1; i + 2 <= n; i += 3)
+        if (substr($0, 2 * each[i + 1] + 1, length(each[i + 2])) == each[i + 2])
+          print "magic " each[i]
+      if (length($0) == 16384) print "read magic"
+    }'
   echo end
 }
 """
+)
 
 # Stands before the opener: which tools there are. $1 and $2: the two openers, $3: what runs after
 # them, $4 and $5: Python and Perl, $6 and $7: blkid and wipefs, then the opener's own arguments.

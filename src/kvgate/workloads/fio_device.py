@@ -20,9 +20,9 @@ from kvgate.spec.workload import FioWorkload
 from kvgate.witness import Answer, Witness
 from kvgate.workloads import devices, fio, fio_errors, shapes
 from kvgate.workloads.base import OnProgress, scratch_folder
-from kvgate.workloads.devices import Consent, Places
+from kvgate.workloads.devices import Consent
 from kvgate.workloads.devices_runner import Look
-from kvgate.workloads.devices_script import FD_PATH
+from kvgate.workloads.devices_script import FD_PATH, Places
 from kvgate.workloads.fio import Around, Place
 from kvgate.workloads.host_runner import HostRunner
 from kvgate.workloads.target import Target
@@ -52,9 +52,7 @@ def prepare(
     total = shapes.file_bytes(int(workload.size.base), fio.kv_of(workload))
     if total > found.size_bytes:
         raise NotRunError(
-            (
-                f"{witness.host.name}: {disk.id} has {found.size_bytes} B, the plan's size {total} B",
-            ),
+            (f"{witness.host.name}: {disk.id} has {found.size_bytes} B, the plan asks {total} B",),
             hint="make workloads.fio_devices.size smaller",
         )
     runner = HostRunner(witness)
