@@ -17,7 +17,7 @@ from kvgate.errors import HarnessError
 from kvgate.model.record import EvidenceRef, Reading
 from kvgate.spec.workload import FioWorkload
 from kvgate.witness import Answer, Witness
-from kvgate.workloads import fio_errors, fio_readings, shapes
+from kvgate.workloads import fio_errors, fio_logs, fio_readings, shapes
 from kvgate.workloads.base import Estimate, OnProgress, scratch_folder
 from kvgate.workloads.devices_runner import DeviceRunner, Look
 from kvgate.workloads.host_runner import HostRunner
@@ -201,10 +201,22 @@ def run(
 def measured(witness: Witness, shape: Shape, setting: Setting, place: Place, told: Told) -> Answer:
     """Run `shape` in `place` and return its readings, with all that they rest on as evidence."""
     child = _Child(witness, place, place.runner(witness), *told)
-    output = child.go(shape, setting)
-    readings = (*_about(place, shape), *fio_readings.readings(shape, output))
+    output, over_time = child.go(shape, setting)
+    readings = (*_about(place, shape), *fio_readings.readings(shape, output), *over_time)
     laid_out = place.layout_evidence if shape.on_data else ()
     return Answer(readings, (*place.evidence, *laid_out, *child.runner.evidence))
+
+
+def output_of(
+    witness: Witness, jobs: Sequence[fiopy.Job], place: Place, told: Told, *, deadline_s: float
+) -> tuple[fiopy.Output, tuple[EvidenceRef, ...]]:
+    """Run `jobs` in `place`; return what fio said, also of I/O errors, and the evidence of it.
+
+    Raises what `run` does.
+    """
+    child = _Child(witness, place, place.runner(witness), *told)
+    output = child.measure(jobs, deadline_s)
+    return output, tuple(child.runner.evidence)
 
 
 def estimate(workload: FioWorkload) -> Estimate:
@@ -253,16 +265,29 @@ class _Child:
     on_progress: OnProgress | None
     cancel: threading.Event | None
 
-    def go(self, shape: Shape, setting: Setting) -> fiopy.Output:
-        """Return what fio said of `shape`, or of the layout before it where that met errors."""
+    def go(self, shape: Shape, setting: Setting) -> tuple[fiopy.Output, tuple[Reading, ...]]:
+        """Return what fio said of `shape` and what its logs tell.
+
+        Where the layout before it met errors: what it said of that.
+        """
         layout = self.place.layout
         if shape.on_data and layout is not None and layout.failed:
-            return layout  # the storage's I/O errors, which are readings
+            # the storage's I/O errors, which are readings
+            why = f"not a measurement: {layout.why()}"
+            return layout, tuple(fio_logs.readings(shape.directions, why))
         data = self.place.data
         shared = shape.on_data or not data.is_ours
         path = data.path if shared else f"{self.place.folder}/{shape.name}"
+        jobs = shapes.jobs(shape, path, setting)
+        logs = setting.logs and not shape.verify and not setting.sustained
+        jobs = fio_logs.logged(jobs, self.place.folder) if logs else jobs
         try:
-            return self.measure(shapes.jobs(shape, path, setting), _deadline_s(shape, setting))
+            output = self.measure(jobs, _deadline_s(shape, setting))
+            if not logs:
+                return output, ()
+            text = fio_logs.fetch(self.runner, jobs)
+            text = f"not a measurement: {output.why()}" if output.failed else text
+            return output, tuple(fio_logs.readings(shape.directions, text))
         finally:
             if not shared:
                 self.runner.remove_file(path)

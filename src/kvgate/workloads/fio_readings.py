@@ -72,14 +72,14 @@ def _figures(moved: fiopy.Transfer) -> tuple[Quantity | None, ...]:
     clat = moved.clat
     p50, p99 = (clat.percentile_ns(percent) if clat else None for percent in (50, 99))
     return (
-        Quantity.of(_scaled(moved.bytes_per_s, 10**6), "MB/s"),
+        Quantity.of(scaled(moved.bytes_per_s, 10**6), "MB/s"),
         Quantity.of(moved.iops, "IOPS"),
-        None if p50 is None else Quantity.of(_scaled(p50, 10**6), "ms"),
-        None if p99 is None else Quantity.of(_scaled(p99, 10**6), "ms"),
+        None if p50 is None else Quantity.of(scaled(p50, 10**6), "ms"),
+        None if p99 is None else Quantity.of(scaled(p99, 10**6), "ms"),
         None if moved.total_bytes is None else Quantity.of(moved.total_bytes, "B"),
     )
 
 
-def _scaled(value: float, by: int) -> Decimal:
+def scaled(value: float, by: int) -> Decimal:
     """Return `value` divided by a power of ten, exactly."""
     return Decimal(repr(value) if isinstance(value, float) else value) / by

@@ -1,0 +1,182 @@
+"""How far a test of SNIA's has come by what a run has recorded, and what it comes to: pure.
+
+A series is what follows one preconditioning. Its rounds go on after an interruption that was
+short; after a longer one (or where the target is gone, as a file is) a new series begins.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+
+from kvgate.judge import steady
+from kvgate.judge.steady import MOST_ROUNDS, Outcome
+from kvgate.model.quantity import Quantity
+from kvgate.model.record import Measurement, Reading
+from kvgate.workloads.pts import Loop, Point
+
+GONE = "the target went with the process that was interrupted"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Progress:
+    """A loop on a target so far: its newest series, and the values of each whole round of it.
+
+    ``series`` 0: nothing yet. ``latest`` is when the newest block of it was recorded.
+    ``problem`` is why a tracked value is missing, which ends the loop.
+    """
+
+    series: int
+    rounds: tuple[dict[Point, Fraction], ...]
+    latest: datetime.datetime | None
+    written: int
+    problem: str = ""
+
+    def outcome(self, loop: Loop) -> Outcome:
+        """Return what the rounds come to; of a loop that tracks nothing, never steady."""
+        if not loop.tracked:
+            return Outcome(len(self.rounds), {}, steady=False)
+        return steady.outcome(
+            {
+                f"{point.mix} {point.block}": [values[point] for values in self.rounds]
+                for point in loop.tracked
+            }
+        )
+
+
+def so_far(taken: Iterable[Measurement], loop: Loop, host: str, device: str) -> Progress:
+    """Return how far `loop` has come on `device` of `host`, by committed measurements."""
+    ours = [
+        each
+        for each in taken
+        if each.host == host
+        and each.labels.get("test") == loop.name
+        and each.labels.get("device") == device
+        and each.phase == "precondition"
+    ]
+    series = max((int(each.labels["series"]) for each in ours), default=0)
+    ours = [each for each in ours if int(each.labels["series"]) == series]
+    points = {(point.mix, point.block): point for point in loop.points}
+    rounds: dict[int, dict[Point, Fraction]] = {}
+    problem = ""
+    for each in ours:
+        if each.name != loop.measure or "round" not in each.labels:
+            continue
+        point = points.get((each.labels.get("mix", ""), each.labels.get("block_size", "")))
+        values = rounds.setdefault(int(each.labels["round"]), {})
+        if point is not None and isinstance(each.value, Quantity):
+            values[point] = each.value.base
+        elif point in loop.tracked:
+            problem = problem or f"round {each.labels['round']}: {each.problem}"
+    return Progress(
+        series=series,
+        rounds=tuple(rounds[number] for number in sorted(rounds)),
+        latest=max((each.taken_at for each in ours), default=None),
+        written=sum(_bytes(each) for each in ours if each.name == "pts.written"),
+        problem=problem,
+    )
+
+
+def _bytes(each: Measurement) -> int:
+    return int(each.value.base) if isinstance(each.value, Quantity) else 0
+
+
+def why_again(known: Progress, now: datetime.datetime, *, most_gap_s: float, survives: bool) -> str:
+    """Return why a series can't go on and another begins; empty where it can, or none began.
+
+    Clocks of two processes are compared by UTC: one that went backwards makes the gap unknown.
+    """
+    if known.latest is None:
+        return ""
+    gap = (now - known.latest).total_seconds()
+    if not survives:
+        return GONE
+    if gap < 0:
+        return "the clock went backwards, so how long the gap was is not known"
+    if gap > most_gap_s:
+        return f"{gap:.0f} s passed since its last round, more than {most_gap_s:.0f} s"
+    return ""
+
+
+def ended(loop: Loop, known: Progress, *, most_rounds: int, saturation: tuple[int, int]) -> str:
+    """Return why no further round is wanted; empty where one is.
+
+    `saturation` is after how many rounds, and how many bytes, a loop that tracks nothing ends.
+    """
+    if known.problem:
+        return known.problem
+    if not loop.tracked:
+        rounds, size = saturation
+        if known.written >= size:
+            return f"{known.written} B were written, four times the active range"
+        return f"{len(known.rounds)} rounds, as planned" if len(known.rounds) >= rounds else ""
+    found = known.outcome(loop)
+    if found.steady:
+        return f"steady after round {found.rounds}"
+    if len(known.rounds) >= min(most_rounds, MOST_ROUNDS):
+        return f"not steady after {len(known.rounds)} rounds"
+    return ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Result:
+    """A computed value: its reading, how it came about, and the labels beside the loop's."""
+
+    reading: Reading
+    inputs: str
+    labels: dict[str, str]
+
+
+def results(loop: Loop, known: Progress, why: str) -> Iterator[Result]:
+    """Yield what the rounds come to: ``pts.steady`` and the window's figures by SNIA's rule.
+
+    A loop that did not become steady has no ``pts.steady``, only the reason: its storage may be
+    noisy, and that is no failure of it.
+    """
+    if not loop.tracked:
+        return
+    found = known.outcome(loop)
+    last = found.last
+    window = f"rounds {last - steady.WINDOW + 1}-{last}" if last else "no window"
+    inputs = f"pts by {loop.measure}, series {known.series}, {window}: {steady.WINDOW} rounds"
+    reached = found.steady and not known.problem
+    reading = Reading(
+        name="pts.steady", value=True if reached else None, problem="" if reached else why
+    )
+    yield Result(reading, inputs, {})
+    yield Result(Reading(name="pts.rounds", value=Quantity.of(len(known.rounds), "")), inputs, {})
+    for point in loop.tracked:
+        one = found.windows.get(f"{point.mix} {point.block}")
+        shares = (("pts.spread", one and one.spread_share), ("pts.rise", one and one.rise_share))
+        for name, share in shares:
+            yield Result(_percent(name, share), inputs, point.labels)
+
+
+def _percent(name: str, share: Fraction | None) -> Reading:
+    if share is None:
+        return Reading(name=name, value=None, problem="no window of five rounds with values")
+    return Reading(name=name, value=Quantity.of(round(float(100 * share), 6), "%"))
+
+
+def averages(
+    loop: Loop, known: Progress, taken: Sequence[Measurement]
+) -> Iterator[tuple[Point, str, Quantity]]:
+    """Yield (point, measure, mean over the window) of every figure that all five rounds have."""
+    last = known.outcome(loop).last
+    if not loop.tracked or last is None:
+        return
+    window = range(last - steady.WINDOW + 1, last + 1)
+    found: dict[tuple[str, str, str], dict[int, Quantity]] = {}
+    for each in taken:
+        if each.labels.get("series") == str(known.series) and isinstance(each.value, Quantity):
+            key = (each.labels.get("mix", ""), each.labels.get("block_size", ""), each.name)
+            found.setdefault(key, {})[int(each.labels.get("round", "0"))] = each.value
+    for point in loop.points:
+        for name in ("pts.iops", "pts.bw", "pts.lat_mean", "pts.lat_5n"):
+            values = found.get((point.mix, point.block, name), {})
+            if all(number in values for number in window):
+                mean = sum((values[n].number for n in window)) / steady.WINDOW
+                unit = values[window[0]].unit
+                yield point, name, Quantity.of(round(mean, 6), unit)
