@@ -15,8 +15,8 @@ from kvgate.spec.pts import PtsWorkload
 from kvgate.witness import Witness
 from kvgate.workloads import devices, fio, fio_errors, pts
 from kvgate.workloads.base import scratch_folder
-from kvgate.workloads.devices import Consent, Places
-from kvgate.workloads.devices_script import FD_PATH
+from kvgate.workloads.devices import Consent
+from kvgate.workloads.devices_script import FD_PATH, Places
 from kvgate.workloads.fio import Place, Told
 from kvgate.workloads.host_runner import HostRunner
 from kvgate.workloads.shapes import Setting

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 from fractions import Fraction
 
 from kvgate.judge import steady
@@ -149,7 +150,10 @@ def results(loop: Loop, known: Progress, why: str) -> Iterator[Result]:
     yield Result(Reading(name="pts.rounds", value=Quantity.of(len(known.rounds), "")), inputs, {})
     for point in loop.tracked:
         one = found.windows.get(f"{point.mix} {point.block}")
-        shares = (("pts.spread", one and one.spread_share), ("pts.rise", one and one.rise_share))
+        shares = (
+            ("pts.spread", one.spread_share if one else None),
+            ("pts.rise", one.rise_share if one else None),
+        )
         for name, share in shares:
             yield Result(_percent(name, share), inputs, point.labels)
 
@@ -160,10 +164,11 @@ def _percent(name: str, share: Fraction | None) -> Reading:
     return Reading(name=name, value=Quantity.of(round(float(100 * share), 6), "%"))
 
 
-def averages(
-    loop: Loop, known: Progress, taken: Sequence[Measurement]
-) -> Iterator[tuple[Point, str, Quantity]]:
-    """Yield (point, measure, mean over the window) of every figure that all five rounds have."""
+def figures(loop: Loop, known: Progress, taken: Sequence[Measurement]) -> Iterator[Result]:
+    """Yield every figure of every point over the window: its mean, of ``pts.lat_max`` the most.
+
+    A figure that not all five rounds have is left out.
+    """
     last = known.outcome(loop).last
     if not loop.tracked or last is None:
         return
@@ -174,9 +179,26 @@ def averages(
             key = (each.labels.get("mix", ""), each.labels.get("block_size", ""), each.name)
             found.setdefault(key, {})[int(each.labels.get("round", "0"))] = each.value
     for point in loop.points:
-        for name in ("pts.iops", "pts.bw", "pts.lat_mean", "pts.lat_5n"):
+        for name in FIGURES:
             values = found.get((point.mix, point.block, name), {})
-            if all(number in values for number in window):
-                mean = sum((values[n].number for n in window)) / steady.WINDOW
-                unit = values[window[0]].unit
-                yield point, name, Quantity.of(round(mean, 6), unit)
+            if any(number not in values for number in window):
+                continue
+            one = _most if name == "pts.lat_max" else _mean
+            yield Result(
+                Reading(name=name, value=one([values[number] for number in window])),
+                f"{'most' if one is _most else 'mean'} of rounds {window[0]}-{last}, "
+                f"series {known.series}",
+                point.labels,
+            )
+
+
+FIGURES = ("pts.iops", "pts.bw", "pts.lat_mean", "pts.lat_max", "pts.lat_5n")
+
+
+def _most(values: Sequence[Quantity]) -> Quantity:
+    return max(values)
+
+
+def _mean(values: Sequence[Quantity]) -> Quantity:
+    total = sum((each.number for each in values), Decimal(0))
+    return Quantity.of(round(total / len(values), 6), values[0].unit)
