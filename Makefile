@@ -21,7 +21,7 @@ test: $(READY) $(PYTHONS) ## everything that proves kvgate works (under 10 minut
 test-faults: $(READY) ## kill `kvgate run` at 100 random moments; prints kills survived / tried
 	@$(BIN)/python -m pytest tests/faults -q -o norecursedirs= -p no:xdist
 
-test-stats: $(READY) ## the statistics by simulation, in full: coverage and false PASS (about 10 minutes)
+test-stats: $(READY) ## the statistics by simulation, in full: coverage and false PASS (about 5 minutes)
 	@KVGATE_SIMULATIONS=full $(BIN)/python -m pytest tests/unit/judge/test_simulated.py -q -s -o timeout=3600 -p no:xdist
 
 test-corpus: $(READY) ## outputs that people published, where KVGATE_CORPUS names their folder

@@ -9,6 +9,7 @@ Environmental Pollution Monitoring (1987), sections 16.4.1, 16.4.2 and 16.5.1.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 import statistics
@@ -102,6 +103,7 @@ def variance_of_s(n: int, ties: Sequence[int]) -> float:
     return (n * (n - 1) * (2 * n + 5) - sum(t * (t - 1) * (2 * t + 5) for t in ties)) / 18
 
 
+@functools.lru_cache(maxsize=512)
 def _exact_p(s: int, n: int) -> float:
     """Return P(|S| >= s) over all n! orders, by counting orders by their inversions.
 

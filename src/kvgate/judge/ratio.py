@@ -208,8 +208,9 @@ def _looked(found: Interval, logs: Sequence[float], limit: Limit, look: int) -> 
     side, word = side_of(found.low, found.high, limit)
     because = f"its interval ({found.level}) {word}" if side is not Verdict.PASS else ""
     drifts = ""
-    moved = trend(range(len(logs)), [math.exp(each) for each in logs])
-    if side is not Verdict.INCONCLUSIVE and moved.significant(DRIFT_LEVEL):
+    decisive = side is not Verdict.INCONCLUSIVE
+    moved = trend(range(len(logs)), [math.exp(each) for each in logs]) if decisive else None
+    if moved is not None and moved.significant(DRIFT_LEVEL):
         drifts = _told(moved)
         half = 1 + abs(moved.rise) / 2
         if side_of(found.low / half, found.high * half, limit)[0] is not side:

@@ -120,7 +120,7 @@ def test_bootstrap_intervals_hold_it_too(
 def test_a_ratio_at_its_limit_hardly_ever_passes(
     name: str, looks: tuple[int, ...], record_property: Callable[[str, object], None]
 ) -> None:
-    rng, times = seeded(f"{name}/{looks}"), draws(2500, 40_000)
+    rng, times = seeded(f"{name}/{looks}"), draws(2500, 10_000)
     limit = Limit.model_validate({"at_least": f"{TRUE} x"})
     passed = 0
     for _ in range(times):
