@@ -11,6 +11,7 @@ from rich.console import Console
 from kvgate.cli.live import LiveView, make_console
 from kvgate.cli.places import run_of, setup_of, workspace_of
 from kvgate.cli.show import show_result
+from kvgate.engine import destroy
 from kvgate.engine.check import refuse_unsound
 from kvgate.engine.holding import hold, places
 from kvgate.engine.start import create_run
@@ -28,22 +29,28 @@ def run_verb(arguments: argparse.Namespace, command: list[str]) -> int:
     if arguments.force_gate and not arguments.gate:
         raise UsageError("--force-gate goes with --gate: it opens one gate for diagnosis")
     if arguments.resume:
-        if arguments.gate or arguments.plan or arguments.inventory:
+        if arguments.gate or arguments.plan or arguments.inventory or arguments.yes_destroy:
             raise UsageError(
-                "--resume takes everything from the run: no --plan, --inventory, --gate"
+                "--resume takes everything from the run: no --plan, --inventory, --gate, "
+                "--yes-destroy"
             )
         path = run_of(arguments, arguments.resume)
         workspace = Workspace.find(path.parent)
-        inventory = frozen_setup(RunReader(path)).inventory.value
-        with hold(workspace.runs, places(inventory), path.name):
+        reader = RunReader(path)
+        inventory = frozen_setup(reader).inventory.value
+        held_for = places(inventory) | destroy.places(inventory, destroy.consented(reader))
+        with hold(workspace.runs, held_for, path.name):
             ended = _watched(workspace, resume(workspace, path), path)
         return _conclude(workspace, ended, "run")
     workspace, setup = setup_of(arguments)
+    inventory = setup.inventory.value
+    destroy.refuse_unfit(inventory, arguments.yes_destroy)
     refuse_unsound(workspace, setup)
     gates = [entry.gate for entry in setup.plan.value.gates]
     if arguments.gate:
         gates = [setup.planned(arguments.gate).gate]
-    with hold(workspace.runs, places(setup.inventory.value)) as held:
+    held_for = places(inventory) | destroy.places(inventory, arguments.yes_destroy)
+    with hold(workspace.runs, held_for) as held:
         path = create_run(
             workspace,
             setup,
@@ -51,6 +58,7 @@ def run_verb(arguments: argparse.Namespace, command: list[str]) -> int:
             command=command,
             forced=arguments.force_gate,
             timing=arguments.timing,
+            yes_destroy=arguments.yes_destroy,
         )
         held.name_run(path.name)
         ended = _watched(workspace, setup, path)
@@ -101,7 +109,8 @@ def _conclude(workspace: Workspace, ended: tuple[Outcome, Path], verb: str) -> i
     }
     show_result(console, outcome.result, closed)
     if reader.manifest.get("recorded") is True:
-        console.print("RECORDED — can never be signed as an acceptance", style="bold yellow")
+        how = "RECORDED, COMPOSED BY HAND" if reader.manifest.get("composed") else "RECORDED"
+        console.print(f"{how} — can never be signed as an acceptance", style="bold yellow")
     console.print(f"report: {workspace.name(report)}", markup=False, soft_wrap=True)
     if outcome.broke:
         print(

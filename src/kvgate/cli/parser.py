@@ -94,6 +94,16 @@ def _inputs(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _destroys(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--yes-destroy",
+        metavar="SERIAL",
+        action="append",
+        default=[],
+        help="let this device, declared destructive, be written over; may be given several times",
+    )
+
+
 def _init(verbs: Verbs) -> None:
     parser = _add(
         verbs,
@@ -153,6 +163,7 @@ def _check(verbs: Verbs) -> None:
         "kvgate check --plan gates/plans/rehearsal.yaml --inventory inventory/site-a.yaml",
     )
     _inputs(parser)
+    _destroys(parser)
     parser.set_defaults(verb=_verb("prepare", "check_verb"))
 
 
@@ -164,6 +175,7 @@ def _plan(verbs: Verbs) -> None:
         "kvgate plan --plan gates/plans/site-a.yaml --inventory inventory/site-a.yaml",
     )
     _inputs(parser)
+    _destroys(parser)
     parser.set_defaults(verb=_verb("prepare", "plan_verb"))
 
 
@@ -175,6 +187,7 @@ def _run(verbs: Verbs) -> None:
         "kvgate run --plan gates/plans/site-a.yaml --inventory inventory/site-a.yaml --gate G2",
     )
     _inputs(parser)
+    _destroys(parser)
     parser.add_argument(
         "--gate", metavar="G", help="only this gate; opens if those before it were accepted"
     )

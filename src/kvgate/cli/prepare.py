@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kvgate.cli.places import setup_of, workspace_of
 from kvgate.engine.check import check
+from kvgate.engine.destroy import refuse_unfit, told
 from kvgate.errors import SpecError, UsageError
 from kvgate.untrusted import plain
 
@@ -70,6 +71,7 @@ def check_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     """Validate everything; 0: can be run, 1: refused."""
     try:
         workspace, setup = setup_of(arguments)
+        refuse_unfit(setup.inventory.value, arguments.yes_destroy)
         problems = check(workspace, setup)
     except SpecError as err:
         print(err, file=sys.stderr)
@@ -86,6 +88,8 @@ def check_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
         f"{len(plan.scoped_out())} scoped out) can be run on inventory '{inventory.inventory}' "
         f"({len(inventory.hosts)} hosts)"
     )
+    for line in told(inventory, arguments.yes_destroy):
+        print(plain(f"  {line}"))
     return 0
 
 
@@ -97,8 +101,9 @@ def plan_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     from kvgate.engine.outline import outline
 
     workspace, setup = setup_of(arguments)
+    refuse_unfit(setup.inventory.value, arguments.yes_destroy)
     problems = check(workspace, setup)
-    show_outline(Console(highlight=False), outline(workspace, setup))
+    show_outline(Console(highlight=False), outline(workspace, setup, arguments.yes_destroy))
     for problem in problems:
         print(plain(str(problem)), file=sys.stderr)
     return 1 if problems else 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
+from kvgate.engine import destroy
 from kvgate.engine.estimate import Cost, cost_of, long_of
 from kvgate.engine.suitefiles import SuiteTest, tests_in
 from kvgate.engine.workspace import Setup, Workspace
@@ -39,17 +41,15 @@ class Outline:
     foot: str
 
 
-def outline(workspace: Workspace, setup: Setup) -> Outline:
-    """Return what a run of `setup` would do; raises SpecError if a suite can't be read."""
+def outline(workspace: Workspace, setup: Setup, yes_destroy: Sequence[str] = ()) -> Outline:
+    """Return what a run of `setup` would do; raises SpecError if a suite can't be read.
+
+    `yes_destroy` are the serials of devices that people would let be written over.
+    """
     plan, inventory = setup.plan.value, setup.inventory.value
     known = [entry for entry in plan.gates if entry.gate in setup.gates]
     costs = [cost_of(plan, setup.gates[entry.gate].value.gate) for entry in known]
-    devices = [
-        f"{host.name}: {disk.id}"
-        for host in inventory.hosts.values()
-        for disk in host.declared.disks
-        if disk.destructive
-    ]
+    devices = destroy.told(inventory, yes_destroy)
     head = (
         f"profile {plan.profile}"
         + (": a rehearsal, never an acceptance" if plan.rehearsal else "")
@@ -61,7 +61,7 @@ def outline(workspace: Workspace, setup: Setup) -> Outline:
         ),
         "destructive devices: "
         + (
-            _some(tuple(devices))
+            "; ".join(devices)
             if devices
             else "none declared; only files in the hosts' scratch folders"
         ),

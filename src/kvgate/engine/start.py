@@ -28,11 +28,13 @@ def create_run(
     command: Sequence[str],
     forced: str = "",
     timing: bool = False,
+    yes_destroy: Sequence[str] = (),
 ) -> Path:
     """Make the run folder with manifest and inputs, and return its path; raises StoreError.
 
     `gates` are those this run decides; `forced` is the reason given with ``--force-gate``;
-    `timing` lets recorded hosts take as long as they took.
+    `timing` lets recorded hosts take as long as they took; `yes_destroy` are the serials of devices
+    that people let be written over.
     """
     now = datetime.datetime.now(datetime.UTC)
     name = f"{now:%Y%m%dT%H%M%SZ}-{setup.plan.value.plan}-{secrets.token_hex(2)}"
@@ -47,19 +49,36 @@ def create_run(
         "command": list(command),
         "gates": list(gates),
         **_told_by(setup),
-        **({"recorded": True, "timing": timing} if setup.inventory.value.recorded else {}),
+        **_marks(setup, timing, yes_destroy),
     }
     with RunWriter.create(workspace.runs / name, manifest, inputs) as run:
-        run.event(
-            "run_begin",
-            command=list(command),
-            version=version(),
-            git=manifest["git"],
-            who=manifest["who"],
-        )
-        if forced:
-            run.event("forced", gate=gates[0], reason=forced)
+        _begin(run, manifest, forced)
     return workspace.runs / name
+
+
+def _begin(run: RunWriter, manifest: dict[str, Any], forced: str) -> None:
+    """Journal how the run began: by whom, with what, and what people said to let it."""
+    who = manifest["who"]
+    run.event(
+        "run_begin",
+        command=manifest["command"],
+        version=version(),
+        git=manifest["git"],
+        who=who,
+    )
+    if "yes_destroy" in manifest:
+        run.event("destroy_consent", yes_destroy=manifest["yes_destroy"], who=who)
+    if forced:
+        run.event("forced", gate=manifest["gates"][0], reason=forced)
+
+
+def _marks(setup: Setup, timing: bool, yes_destroy: Sequence[str]) -> dict[str, Any]:
+    """Return what marks the run: recorded, and which devices it may write over."""
+    inventory = setup.inventory.value
+    return {
+        **({"recorded": True, "timing": timing} if inventory.recorded else {}),
+        **({"yes_destroy": list(yes_destroy)} if yes_destroy else {}),
+    }
 
 
 def _told_by(setup: Setup) -> dict[str, Any]:

@@ -58,6 +58,7 @@ class Manifest(TypedDict):
     inputs: dict[str, str]  # name in inputs/ → SHA-256
     recorded: NotRequired[bool]  # some hosts were recordings: it can't be accepted
     timing: NotRequired[bool]
+    yes_destroy: NotRequired[list[str]]  # serials of devices that people let be written over
 
 
 def write(run: Path, manifest: Mapping[str, object], inputs: Mapping[str, bytes]) -> str:

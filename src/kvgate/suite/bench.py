@@ -9,6 +9,7 @@ import itertools
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from kvgate.engine import destroy
 from kvgate.engine.gate import MOST_TEXT
 from kvgate.engine.progress import Progress
 from kvgate.engine.scope import connect, kept_in
@@ -26,6 +27,7 @@ from kvgate.suite.looks import Looks
 from kvgate.suite.survey import Surveys
 from kvgate.untrusted import mask
 from kvgate.witness import Answer, Witness
+from kvgate.workloads.devices import Consent
 
 _asking_for: contextvars.ContextVar[str] = contextvars.ContextVar("asking_for", default="")
 
@@ -78,6 +80,11 @@ class Bench:
         """Return `host` ready to be asked; its connection is opened at first use and shared."""
         adapter = self.setup.adapter(host)
         return Witness(host, self.connections.to(host), self._keep, adapter)
+
+    def consent(self, host: Host) -> Consent:
+        """Return which disks of `host` people let be written over, and which its gates found."""
+        self.run.sync()
+        return destroy.consent(RunReader(self.run.path), host)
 
     def _scope(self) -> str:
         """Return in which block is being asked, or for what (`asking_for`), or in which gate."""
