@@ -81,6 +81,7 @@ def _limits(setup: Setup) -> Iterator[str]:
     plan = setup.plan.value
     if not any(plan.profile in c.limits for g in setup.gates.values() for c in g.value.criteria):
         return  # said once, of the profile
+    expected = setup.expected
     for gate, index, criterion in _judged(setup):
         file = setup.gates[gate.gate].files[0]
         if plan.profile not in criterion.limits:
@@ -89,7 +90,7 @@ def _limits(setup: Setup) -> Iterator[str]:
                 f"{criterion.id} has no limit for profile '{plan.profile}'; give one, or scope it "
                 f"out in {setup.plan.files[0].name}",
             ).message
-        elif not coverage(criterion, setup.inventory.value, setup.expected):
+        elif not coverage(criterion, setup.inventory.value, expected):
             yield (
                 f"{setup.inventory.files[0].name}: nothing is declared that {criterion.id} "
                 f"({criterion.text}) could judge; declare it, or scope it out in "

@@ -10,7 +10,7 @@ from kvgate.errors import KvgateError
 from kvgate.model.finding import Finding
 from kvgate.model.record import Evidence, EvidenceRef
 from kvgate.model.verdict import Verdict
-from kvgate.report import show
+from kvgate.report import crowd, show
 from kvgate.report.sources import Sources
 from kvgate.report.text import excerpt
 from kvgate.report.views import EvidenceLink, EvidenceView
@@ -32,9 +32,11 @@ class Exhibits:
     disputed: set[EvidenceRef] = dataclasses.field(default_factory=set)
 
     def cite(self, finding: Finding) -> None:
-        """Take in everything that `finding` and its hosts cite."""
-        parts = [(finding.evidence, finding.verdict)]
-        parts += [(host.evidence, host.verdict) for host in finding.hosts]
+        """Take in everything that `finding` and its hosts cite: of very many, what is linked."""
+        rows, _ = crowd.shown(finding.hosts)
+        many = len(rows) < len(finding.hosts)
+        parts = [(finding.evidence[:LINKED] if many else finding.evidence, finding.verdict)]
+        parts += [(row.first.evidence, row.first.verdict) for row in rows]
         for refs, verdict in parts:
             for ref in refs:
                 by = self.cited.setdefault(ref, [])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from kvgate.model.finding import Finding, GateResult, HostFinding, ScopedOut
+from kvgate.model.finding import Finding, GateResult, ScopedOut
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import ALL_HOSTS
 from kvgate.model.verdict import Verdict
-from kvgate.report import exhibits, show
+from kvgate.report import crowd, exhibits, show
 from kvgate.report.show import Shown
 from kvgate.report.sources import Sources
 from kvgate.report.views import (
@@ -58,7 +58,7 @@ def criterion_view(finding: Finding, sources: Sources) -> CriterionView:
     criterion = sources.criterion(finding.criterion)
     near = show.quantities_in(finding.limit)
     several = len(finding.hosts) > 1
-    rows = tuple(_host_row(host, near) for host in _worst_first(finding.hosts)) if several else ()
+    rows = tuple(_host_rows(finding, near)) if several else ()
     cited = tuple(
         dict.fromkeys(
             (*finding.evidence, *(ref for host in finding.hosts for ref in host.evidence))
@@ -122,24 +122,30 @@ def _comparison_facts(finding: Finding, criterion: Criterion) -> Iterator[Fact]:
         yield Fact(f"Noise floor{on}", f"{told.noise}")
 
 
-def _worst_first(hosts: Iterable[HostFinding]) -> list[HostFinding]:
-    order = list(Verdict)
-    return sorted(
-        hosts,
-        key=lambda each: (-order.index(each.verdict), not each.marginal, each.host, each.item),
-    )
-
-
-def _host_row(host: HostFinding, near: tuple[Quantity, ...]) -> HostRow:
-    return HostRow(
-        host=host_name(host.host),
-        item=host.item,
-        mark=MARKS[host.verdict],
-        marginal=host.marginal,
-        measured=show.text(host.measured, near=near),
-        because=host.because,
-        evidence=exhibits.links(host.evidence),
-    )
+def _host_rows(finding: Finding, near: tuple[Quantity, ...]) -> Iterator[HostRow]:
+    """Yield a row for each place; many that agree share one, and what is too much is counted."""
+    rows, left = crowd.shown(finding.hosts)
+    for row in rows:
+        place = row.first
+        yield HostRow(
+            host=row.named if len(row.hosts) > 1 else host_name(place.host),
+            item=place.item,
+            mark=MARKS[place.verdict],
+            marginal=place.marginal,
+            measured=show.text(place.measured, near=near),
+            because=row.because,
+            evidence=exhibits.links(place.evidence),
+        )
+    if left:
+        yield HostRow(
+            host="others",
+            item="",
+            mark=MARKS[rows[-1].first.verdict],
+            marginal=False,
+            measured=Shown(""),
+            because=f"{left:,} more hosts or items: see findings.json in the run's folder",
+            evidence=(),
+        )
 
 
 def counts(result: GateResult) -> tuple[Count, ...]:
@@ -226,15 +232,19 @@ def close_calls(sources: Sources) -> tuple[Trouble, ...]:
 
 
 def _trouble(gate: str, finding: Finding, sources: Sources) -> Iterator[Trouble]:
-    places = [host for host in _worst_first(finding.hosts) if host.verdict is finding.verdict]
+    grave = [host for host in finding.hosts if host.verdict is finding.verdict]
+    places = crowd.alike(crowd.worst_first(grave))
     if not places:
         yield _row(gate, finding, sources, "", "", finding.measured, finding.because)
         return
-    for host in places[:_NAMED]:
-        because = finding.because if len(places) == 1 else host.because
-        yield _row(gate, finding, sources, host_name(host.host), host.item, host.measured, because)
+    for each in places[:_NAMED]:
+        host = each.first
+        because = finding.because if len(grave) == 1 else each.because
+        name = each.named if len(each.hosts) > 1 else host_name(host.host)
+        yield _row(gate, finding, sources, name, host.item, host.measured, because)
     if len(places) > _NAMED:
-        more = f"{len(places) - _NAMED} more hosts or items: see {finding.criterion} below"
+        left = sum(len(each.hosts) for each in places[_NAMED:])
+        more = f"{left:,} more hosts or items: see {finding.criterion} below"
         yield _row(gate, finding, sources, "others", "", "", more)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterator
 from typing import Any
 
 from kvgate.model.record import Measurement
-from kvgate.report import show
+from kvgate.model.verdict import Verdict
+from kvgate.report import crowd, show
 from kvgate.report.show import Shown
 from kvgate.report.sources import Sources
 from kvgate.report.views import Fact, FactRow, HostView, Look
@@ -30,16 +32,47 @@ _PHASE = "inspection"
 
 
 def views(sources: Sources) -> tuple[HostView, ...]:
-    """Return every host of the inventory, asked or not, in its order."""
+    """Return the inventory's hosts, asked or not, in its order; of very many those to look at.
+
+    These are the ones of which most did not pass.
+    """
     facts: dict[str, list[Measurement]] = {}
     for each in sources.measurements:
         if each.phase == _PHASE and not each.labels:
             facts.setdefault(each.host, []).append(each)
-    identities = _identities(sources)
+    identities, told = _identities(sources), _told(sources)
     return tuple(
         _view(host, facts.get(name, []), identities.get(name, {}))
         for name, host in sources.setup.inventory.value.hosts.items()
+        if name in told
     )
+
+
+def note(sources: Sources) -> str:
+    """Return which hosts are not on the page, and where they stand; empty where all are on it."""
+    count = len(sources.setup.inventory.value.hosts)
+    if count <= crowd.HOSTS_TOLD:
+        return ""
+    return (
+        f"{crowd.HOSTS_TOLD} of {count:,} hosts, those of which most did not pass. What the others "
+        "told is in measurements.jsonl and the evidence of the run's folder."
+    )
+
+
+def _told(sources: Sources) -> frozenset[str]:
+    """Return the hosts that stand on the page."""
+    names = list(sources.setup.inventory.value.hosts)
+    if len(names) <= crowd.HOSTS_TOLD:
+        return frozenset(names)
+    found = collections.Counter(
+        place.host
+        for gate in sources.result.gates
+        for finding in gate.findings
+        for place in finding.hosts
+        if place.verdict is not Verdict.PASS
+    )
+    names.sort(key=lambda name: -found[name])  # stable
+    return frozenset(names[: crowd.HOSTS_TOLD])
 
 
 def _identities(sources: Sources) -> dict[str, dict[str, Any]]:

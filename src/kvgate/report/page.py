@@ -18,6 +18,7 @@ from kvgate.store.layout import SUMS
 
 REHEARSAL = "REHEARSAL — can never be signed as an acceptance"
 RECORDED = "RECORDED — can never be signed as an acceptance"
+COMPOSED = "RECORDED, COMPOSED BY HAND — can never be signed as an acceptance"
 SIMULATED = "SIMULATED DEVICES — can never be signed as an acceptance"
 
 
@@ -44,6 +45,7 @@ def build(sources: Sources) -> Page:
         troubles=findings.troubles(sources),
         marginal=findings.close_calls(sources),
         hosts=hosts.views(sources),
+        hosts_note=hosts.note(sources),
         left_out=findings.not_run(sources),
         deviations=happened.deviations(sources),
         spent=spent.view(times),
@@ -58,7 +60,7 @@ def build(sources: Sources) -> Page:
 def _banner(sources: Sources) -> str:
     """Return why the run can never be an acceptance; empty where it can."""
     if sources.recorded:
-        return RECORDED
+        return COMPOSED if sources.setup.inventory.value.composed else RECORDED
     if sources.rehearsal:
         return REHEARSAL
     return SIMULATED if sources.setup.inventory.value.simulated else ""
@@ -149,7 +151,12 @@ def _conclusion(sources: Sources) -> Iterator[str]:
             f"Simulated, no hardware: {', '.join(names)}; what they tell shows that the way to "
             "such devices works."
         )
-    if sources.recorded:
+    if sources.setup.inventory.value.composed:
+        yield (
+            "This site never existed: its recordings were composed, to show what a gate finds; no "
+            "hardware was touched."
+        )
+    elif sources.recorded:
         yield "Recorded hosts answered what they once had answered; no hardware was touched."
 
 

@@ -7,6 +7,7 @@ import enum
 
 from markupsafe import Markup
 
+from kvgate.model.finding import LEFT_OUT
 from kvgate.model.verdict import Disposition, Verdict
 from kvgate.report.show import Shown
 
@@ -262,3 +263,5 @@ class Page:
     evidence_note: str
     provenance: tuple[Fact, ...]
     verify: tuple[Fact, ...]
+    # which of very many hosts are told of
+    hosts_note: str = dataclasses.field(default="", metadata=LEFT_OUT)

@@ -156,8 +156,9 @@ class Surveys:
     def _covered(self) -> tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...]:
         """Return for each criterion its measure and the items that it covers on each host."""
         setup = self._bench.setup
+        expected = setup.expected
         return tuple(
-            (criterion.measure, coverage(criterion, self._bench.inventory, setup.expected))
+            (criterion.measure, coverage(criterion, self._bench.inventory, expected))
             for gate in setup.gates.values()
             for criterion in gate.value.criteria
         )
