@@ -19,7 +19,7 @@ ALONE = (VERIFY, GPU)
 
 
 @settles("G2.1", "G2.2", "G2.3", "G2.4", "G2.5", "G2.6", "G2.7", "G2.8", "G2.9")
-@settles("G2.13", "G2.14")
+@settles("G2.13", "G2.14", "G2.27", "G2.28", "G2.29")
 def test_kv_restores_stores_and_their_mix_on_files(bench: Bench) -> None:
     """Run every job of the plan once a round, so that a drift of the storage meets all of them."""
     workload = _workload(bench)

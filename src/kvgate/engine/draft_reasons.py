@@ -32,13 +32,14 @@ def reason_for(criterion: Criterion, inventory: Inventory, facts: Facts) -> str:
 
 def no_such_arm(criterion: Criterion, plan: Plan) -> str:
     """Return why `criterion` compares an arm that `plan` does not run; empty where it runs it."""
-    kv = plan.workloads.kv
+    loads = plan.workloads
+    compared = loads.fio_arms if criterion.measure.startswith("arms.") else loads.kv
     asked = [criterion.where[label] for label in ("arm", "over") if label in criterion.where]
     asked += [criterion.ratio.of, criterion.ratio.to] if criterion.ratio else []
-    missing = [arm for arm in asked if kv and arm not in kv.runs]
-    if not kv or not missing:
+    missing = [arm for arm in asked if compared and arm not in compared.runs]
+    if not compared or not missing:
         return ""
-    return f"the plan runs no arm '{missing[0]}' (its arms: {', '.join(kv.arms)})"
+    return f"the plan runs no arm '{missing[0]}' (its arms: {', '.join(compared.arms)})"
 
 
 def not_asked(criterion: Criterion, plan: Plan) -> str:

@@ -6,8 +6,9 @@ import dataclasses
 
 from kvgate.serving.config import MODELS
 from kvgate.spec.plan import Plan
-from kvgate.spec.workload import KvWorkload, SoakWorkload, arm_of
+from kvgate.spec.workload import KvWorkload, SoakWorkload, Workloads, arm_of
 from kvgate.workloads import diagnostics, fio, grid
+from kvgate.workloads.base import Estimate
 
 _PREFILL_TOK_S = 900.0  # the embedded engine's prefill on one core of a 2-core VM, measured
 _ENGINE_START_S = 2.0  # to start and stop the embedded engine once, measured there too
@@ -43,9 +44,7 @@ class Cost:
 def cost_of(plan: Plan, gate: str) -> Cost:
     """Return what `gate` costs by the plan's workloads."""
     loads = plan.workloads
-    if gate == "G2" and (loads.fio or loads.grids):
-        parts = [fio.estimate(loads.fio)] if loads.fio else []
-        parts += [grid.estimate(each) for each in loads.grids.values()]
+    if gate == "G2" and (parts := _paths(loads)):
         return Cost(sum(p.seconds for p in parts), sum(p.bytes_written for p in parts))
     if gate == "G3" and loads.kv:
         return _kv(loads.kv)
@@ -63,6 +62,13 @@ def long_of(plan: Plan, gate: str) -> tuple[tuple[str, Cost], ...]:
         return ()
     listed = diagnostics.durations(asked)
     return tuple((name, Cost(seconds, 0)) for name, seconds in listed)
+
+
+def _paths(loads: Workloads) -> list[Estimate]:
+    """Return what each part of G2 takes on one host."""
+    parts = [fio.estimate(each) for each in (loads.fio, loads.fio_together) if each]
+    parts += [fio.estimate(loads.fio_arms, arms=loads.fio_arms.runs)] if loads.fio_arms else []
+    return parts + [grid.estimate(each) for each in loads.grids.values()]
 
 
 def _kv(load: KvWorkload) -> Cost:

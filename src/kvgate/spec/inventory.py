@@ -53,7 +53,7 @@ _DECLARES: dict[Role, set[str]] = {
     Role.BMC: _IDENTITY | {"bios", "psus", "fans"},
 }
 _OF_DEVICES: set[str] = set().union(*_DECLARES.values())
-_OF_HOSTS = ("jump", "sudo", "tools", "scratch", "baseline")
+_OF_HOSTS = ("jump", "sudo", "tools", "scratch", "arms")
 _WEB = ("https", "http")
 
 
@@ -77,6 +77,32 @@ class Tls(Strict):
         return self
 
 
+StorageArm = Literal["local", "device"]
+"""An arm of a comparison of storage: local NVMe, or the device under test."""
+
+
+class ArmPlace(Strict):
+    """Where the storage of one arm is on a host: files in a ``scratch`` folder, or a ``disk``.
+
+    ``disk`` is the serial number or WWN of one that the host declares. Alone it is a whole device
+    to be measured, which takes 'destructive: true' and --yes-destroy; beside ``scratch`` it is
+    what must lie under that folder.
+    """
+
+    model_config = pydantic.ConfigDict(
+        json_schema_extra={"anyOf": [{"required": ["scratch"]}, {"required": ["disk"]}]}
+    )
+
+    scratch: Text | None = None
+    disk: Text | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _some(self) -> ArmPlace:
+        if self.scratch is None and self.disk is None:
+            raise ValueError("an arm is given by a 'scratch' folder, a 'disk', or both")
+        return self
+
+
 def fingerprint(text: str) -> str:
     """Return a SHA-256 fingerprint as 64 small hex digits, however it is written.
 
@@ -92,7 +118,8 @@ class Host(Strict):
     """One host: its roles, the way to it, and what it is declared to have.
 
     ``tools`` maps a command's name to its path on the host; ``scratch`` is the folder in which
-    workloads may make (and must remove) files. ``recording`` (transport: recorded) is a file that
+    workloads may make (and must remove) files; ``arms`` say where the storage of each arm of a
+    comparison is. ``recording`` (transport: recorded) is a file that
     `kvgate record` wrote, or the folder with the host's, beside the inventory.
 
     An array, switch or BMC (``of`` a host) is asked by its ``adapter``: by ssh with its own
@@ -119,6 +146,7 @@ class Host(Strict):
     connect_timeout: Duration = Quantity.of(10, "s")
     tools: dict[str, Text] = pydantic.Field(default_factory=dict)
     scratch: Text | None = None
+    arms: dict[StorageArm, ArmPlace] = pydantic.Field(default_factory=dict)
     baseline: Slug | None = None
     declared: Declared = Declared()
     name: str = ""  # set by Inventory from the key the host stands under
@@ -163,6 +191,24 @@ class Host(Strict):
             raise ValueError(f"transport: {self.transport} takes no address and no jump host")
         if (self.transport == "recorded") != bool(self.recording):
             raise ValueError("transport: recorded and a recording go together")
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _apart(self) -> Host:
+        """Refuse arms on a disk that is not declared, and two in one place."""
+        known = {told for disk in self.declared.disks for told in (disk.serial, disk.wwn) if told}
+        for arm, place in self.arms.items():
+            if place.disk and place.disk not in known:
+                raise ValueError(f"arms: {arm}: no declared disk has serial or WWN {place.disk}")
+        local, device = self.arms.get("local"), self.arms.get("device")
+        for each in ("scratch", "disk"):
+            if (
+                local
+                and device
+                and getattr(local, each)
+                and getattr(local, each) == getattr(device, each)
+            ):
+                raise ValueError(f"arms: local and device have the same {each}")
         return self
 
     @pydantic.model_validator(mode="after")
@@ -226,10 +272,14 @@ def _on_loopback(address: str) -> bool:
 
 
 class Inventory(Strict):
-    """The hosts of one site, by name; ``baseline`` is the file of required versions."""
+    """The hosts of one site, by name; ``baseline`` is the file of required versions.
+
+    ``composed``: its recordings were written, no such site ever answered.
+    """
 
     inventory: Slug
     title: str = ""
+    composed: bool = False
     baseline: Text | None = None
     bom: Text | None = None  # the file of what was ordered, beside the inventory or in inventory/
     hosts_at_once: Annotated[int, pydantic.Field(ge=1, le=4096)] | None = None  # asked at a time
@@ -241,6 +291,13 @@ class Inventory(Strict):
         if not hosts:
             raise ValueError("hosts is empty: no gate can pass on no hosts")
         return {name: host.model_copy(update={"name": name}) for name, host in hosts.items()}
+
+    @pydantic.model_validator(mode="after")
+    def _all_composed(self) -> Inventory:
+        real = [host.name for host in self.hosts.values() if host.transport != "recorded"]
+        if self.composed and real:
+            raise ValueError(f"composed: {real[0]} is no recording")
+        return self
 
     @property
     def recorded(self) -> bool:

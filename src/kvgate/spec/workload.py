@@ -7,8 +7,11 @@ from typing import Annotated, Literal, get_args
 
 import pydantic
 
+from kvgate.model.quantity import Quantity
 from kvgate.spec.base import Duration, Size, Slug, Strict, at_least_one
 from kvgate.spec.diagnostics import DiagnosticsWorkload
+from kvgate.spec.inventory import StorageArm
+from kvgate.spec.pts import PtsWorkload
 from kvgate.spec.ratio import AGAIN, checked_looks
 
 Positive = Annotated[int, pydantic.Field(ge=1)]
@@ -37,6 +40,45 @@ class FioWorkload(Strict):
     token: Size | None = None
     ranks: Positive | None = None
     queue_depth: Positive | None = None
+
+
+class FioArms(FioWorkload):
+    """The same jobs on each storage arm of a host, once a round in random order: a comparison.
+
+    ``looks`` are the rounds after which arms are compared (default: after all); ``again`` is
+    run a second time in every round, as arm ``<again>-again``: the noise floor (A/A). Where the
+    inventory says nothing of arm local, it is the host's scratch folder.
+    """
+
+    arms: Annotated[list[StorageArm], pydantic.AfterValidator(at_least_one)]
+    again: StorageArm | None = None
+    looks: list[Positive] | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _compares(self) -> FioArms:
+        checked_looks(self.rounds, self.looks)
+        if len(set(self.arms)) != len(self.arms):
+            raise ValueError("arms: each once; 'again' runs one of them a second time")
+        if self.again is not None and self.again not in self.arms:
+            raise ValueError(f"again: '{self.again}' is none of the arms")
+        return self
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Return what each job is run on in a round: the arms, and one of them again."""
+        return (*self.arms, *([self.again + AGAIN] if self.again else []))
+
+
+class FioTogether(FioWorkload):
+    """Jobs of all serving hosts at once on one storage arm, by fio's servers and client.
+
+    Results count only where all began within ``most_apart``. A fio server listens on each host's
+    address at ``port`` while a job runs; it takes jobs from anyone who reaches it.
+    """
+
+    arm: StorageArm = "device"
+    most_apart: Duration = Quantity.of(1, "s")
+    port: Annotated[int, pydantic.Field(ge=1, le=65535)] = 8765
 
 
 Percent = Annotated[int, pydantic.Field(ge=0, le=100)]
@@ -142,7 +184,10 @@ class Workloads(Strict):
 
     diagnostics: DiagnosticsWorkload | None = None
     fio: FioWorkload | None = None
+    fio_arms: FioArms | None = None
+    fio_together: FioTogether | None = None
     grids: dict[Slug, FioGrid] = pydantic.Field(default_factory=dict)
+    pts: PtsWorkload | None = None
     kv: KvWorkload | None = None
     soak: SoakWorkload | None = None
 
@@ -151,6 +196,8 @@ class Workloads(Strict):
         found: dict[str, tuple[int, ...]] = {}
         if self.fio:
             found["fio"] = (self.fio.rounds,)
+        if self.fio_arms:
+            found["arms"] = checked_looks(self.fio_arms.rounds, self.fio_arms.looks)
         if self.kv:
             found["g3"] = checked_looks(self.kv.rounds, self.kv.looks)
         return found

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 import fiopy
 from kvgate.errors import HarnessError
 from kvgate.model.record import EvidenceRef, Reading
+from kvgate.spec.ratio import AGAIN
 from kvgate.spec.workload import FioWorkload
 from kvgate.witness import Answer, Witness
 from kvgate.workloads import fio_errors, fio_logs, fio_readings, shapes
@@ -34,6 +35,7 @@ _SLOWEST_B_PER_S = 20e6  # deadlines of jobs that end by size; slower than this 
 _SLACK_S = 60.0
 _ESTIMATED_B_PER_S = 500e6  # of parts that end by size, for estimates only
 _LINE_RATE_B_PER_S = 12.5e9  # 100 Gb/s: most that a sustained job can write a second
+_AROUND_S = 1.0  # to start fio, to fetch its logs and to remove its files, over SSH
 _SPARE_BYTES = 64 * 10**6  # left free on the file system beyond our files
 
 
@@ -219,28 +221,30 @@ def output_of(
     return output, tuple(child.runner.evidence)
 
 
-def estimate(workload: FioWorkload) -> Estimate:
+def estimate(workload: FioWorkload, *, arms: Sequence[str] = ("",)) -> Estimate:
     """Return what all jobs and rounds of `workload` take; bytes written are an upper bound.
 
-    Raises SpecError for a job that is not known, NotRunError for a size that is too small.
+    `arms` are what each job is run on in a round; what restores read is laid out once on each
+    that is no second run. Raises SpecError for a job that is not known, NotRunError for a size
+    that is too small.
     """
     total = shapes.file_bytes(int(workload.size.base), kv_of(workload))
     wanted = [shapes.shape(name) for name in workload.jobs]
-    seconds, written = 0.0, 0.0
-    if any(shape.on_data for shape in wanted):
-        seconds, written = total / _ESTIMATED_B_PER_S, float(total)
+    layouts = sum(not arm.endswith(AGAIN) for arm in arms) * any(each.on_data for each in wanted)
+    seconds, written = layouts * (total / _ESTIMATED_B_PER_S + _AROUND_S), float(layouts * total)
+    times = workload.rounds * len(arms)
     for shape in wanted:
         moved = total * (2 if shape.verify else shape.passes or 0)
         limit = workload.runtime.to("s")
         by_size = moved / _ESTIMATED_B_PER_S
-        seconds += workload.rounds * (
-            by_size
+        seconds += times * (
+            _AROUND_S + by_size
             if shape.verify
-            else min(limit, by_size)
+            else _AROUND_S + min(limit, by_size)
             if moved
-            else limit + workload.ramp.to("s")
+            else _AROUND_S + limit + workload.ramp.to("s")
         )
-        written += workload.rounds * (total if shape.verify else moved * shape.write_share)
+        written += times * (total if shape.verify else moved * shape.write_share)
     return Estimate(seconds, round(written))
 
 

@@ -129,6 +129,7 @@ def prepare(
         seed=seed,
         kv=Kv(ranks=grid.jobs),
         layout_block_bytes=min(_LAYOUT_BLOCK, total),
+        logs=False,  # of hundreds of short cells
     )
     with fio.settled(witness, setting, 1, True, (around, on_progress, cancel)) as place:
         yield place

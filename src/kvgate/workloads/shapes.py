@@ -221,6 +221,7 @@ class Setting:
     kv: Kv = AS_PUBLISHED
     gpu_engine: str | None = None
     layout_block_bytes: int | None = None  # None: a chunk
+    logs: bool = True  # of latencies over time, where it isn't sustained
     sustained: bool = False  # for all of `runtime_s`, however much is moved
     rate_bytes_per_s: int | None = None  # at most, in each direction, all ranks together
 
