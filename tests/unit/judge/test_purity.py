@@ -100,7 +100,7 @@ def allowed(found: str) -> bool:
 
 
 def test_only_whole_numbers_and_fractions_are_summed() -> None:
-    """`sum` of floats differs between Python 3.11 and 3.12; drift.py: ints, steady.py: fractions."""
+    """`sum` of floats differs between Pythons 3.11 and 3.12; these are of ints and fractions."""
     summing = {
         file
         for file, tree in sources()
