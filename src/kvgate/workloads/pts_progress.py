@@ -15,7 +15,7 @@ from fractions import Fraction
 from kvgate.judge import steady
 from kvgate.judge.steady import MOST_ROUNDS, Outcome
 from kvgate.model.quantity import Quantity
-from kvgate.model.record import Measurement, Reading
+from kvgate.model.record import EvidenceRef, Measurement, Reading, evidence_of
 from kvgate.workloads.pts import Loop, Point
 
 GONE = "the target went with the process that was interrupted"
@@ -202,3 +202,17 @@ def _most(values: Sequence[Quantity]) -> Quantity:
 def _mean(values: Sequence[Quantity]) -> Quantity:
     total = sum((each.number for each in values), Decimal(0))
     return Quantity.of(round(total / len(values), 6), values[0].unit)
+
+
+def cited(loop: Loop, known: Progress, taken: Sequence[Measurement]) -> tuple[EvidenceRef, ...]:
+    """Return the evidence of what is tracked in the window that decides."""
+    last = known.outcome(loop).last or 0
+    tracked = {(point.mix, point.block) for point in loop.tracked}
+    return evidence_of(
+        each
+        for each in taken
+        if each.name == loop.measure
+        and each.labels.get("series") == str(known.series)
+        and last - steady.WINDOW < int(each.labels.get("round", "0")) <= last
+        and (each.labels.get("mix", ""), each.labels.get("block_size", "")) in tracked
+    )
