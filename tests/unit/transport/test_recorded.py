@@ -223,3 +223,15 @@ def test_an_inventory_names_recordings_beside_it_only(change: dict[str, object])
     entry = {"roles": ["serving"], "transport": "recorded", "recording": "hosts", **change}
     with pytest.raises(ValueError, match=r"recording|transport"):
         Inventory.model_validate({"inventory": "s", "hosts": {"ini1": entry}})
+
+
+def test_a_survey_gives_two_probes_the_same_answer() -> None:
+    survey, block = "G1/survey/host=h/probes=a+b", "G1/other/host=h"
+    answers = (told("one", "uname", scope=survey), told("two", "uname", scope=block))
+    scope = [survey]
+    host = way(*answers, scope=lambda: scope[0])
+    assert [host.run(["uname"], timeout_s=1).stdout for _ in range(3)] == [b"one"] * 3
+    scope[0] = block
+    assert host.run(["uname"], timeout_s=1).stdout == b"two"
+    with pytest.raises(CommandError, match="not once more"):
+        host.run(["uname"], timeout_s=1)
