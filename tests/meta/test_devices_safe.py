@@ -415,6 +415,51 @@ def test_two_devices_with_the_serial_are_both_left_alone(lab: Lab) -> None:
     assert "several devices answer to it" in lab.refused()
 
 
+@pytest.mark.parametrize("name", ["$(touch pwned)", "a b; touch pwned", "-n", "`touch pwned`"])
+def test_names_that_the_kernel_never_gave_run_nothing(
+    lab: Lab, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = lab.folder / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    holders = lab.folder / "sys/block" / lab.name / "holders"
+    holders.unlink()
+    holders.mkdir()
+    (holders / name).touch()
+    assert f"is held by {name}" in lab.refused()
+    backing = lab.folder / "sys/block" / name / "loop"
+    backing.mkdir(parents=True)
+    (backing / "backing_file").write_text(f"/dev/{name}\n")
+    lab.refused()
+    assert not list(folder.iterdir())
+
+
+def test_what_root_started_ends_with_the_login_that_asked_for_it(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a login that is not root: what sudo started is out of its signals' reach."""
+    tools = lab.folder / "bin"
+    tools.mkdir()
+    (tools / "sudo").write_text('#!/bin/sh\nshift\nexec setsid -w -- "$@"\n')
+    (tools / "sudo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    lab.change(sudo="passwordless")
+    started = lab.folder / "started"
+    script = f'trap "" HUP; echo "$$" >{started}.new; mv {started}.new {started}; exec sleep 300'
+    process = lab.witness.transport.start(lab.clear().guarded(["sh", "-c", script]), deadline_s=200)
+    until = time.monotonic() + 60
+    while not started.exists():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    pid = int(started.read_text())
+    process.kill()
+    process.wait(30)
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < until + 60
+        time.sleep(0.05)
+    lab.write(lab.clear())  # by sudo too, to its end
+
+
 # What people said
 
 
