@@ -9,7 +9,7 @@ from typing import Any
 
 from kvgate.model.finding import GateResult
 from kvgate.model.verdict import Verdict
-from kvgate.report import charts, findings, happened, hosts, show, spent
+from kvgate.report import charts, findings, happened, hosts, pts, show, spent
 from kvgate.report.exhibits import Exhibits
 from kvgate.report.sources import JournalEvent, Sources
 from kvgate.report.text import css_string, harmless, visible
@@ -196,6 +196,7 @@ def _gate(result: GateResult, sources: Sources, times: dict[str, spent.Span]) ->
         criteria=tuple(findings.criterion_view(each, sources) for each in result.findings),
         scoped_out=findings.left_out(result.scoped_out, sources),
         charts=charts.of_gate(result.gate, sources),
+        pts=pts.views(result.gate, sources),
     )
 
 

@@ -128,6 +128,38 @@ class Chart:
     rows: tuple[tuple[str, ...], ...] = ()
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Cell:
+    """A table's cell; `shade` is 0 (none) to 5."""
+
+    text: str
+    shade: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Grid:
+    """A finished table; the first cell of a row is its heading."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PtsView:
+    """One of SNIA's tests on one target: header, ruling, how it was determined, results."""
+
+    id: str
+    title: str
+    label: str  # what the results may be called: "quick, not PTS"
+    departures: tuple[str, ...]
+    facts: tuple[Fact, ...]
+    ruling: str
+    determination: tuple[Grid, ...]
+    grids: tuple[Grid, ...]
+    charts: tuple[Chart, ...]
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GateView:
     """One gate: its verdict, its criteria, its charts and what was left out."""
@@ -147,6 +179,7 @@ class GateView:
     criteria: tuple[CriterionView, ...]
     scoped_out: tuple[LeftOut, ...]
     charts: tuple[Chart, ...]
+    pts: tuple[PtsView, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
