@@ -73,10 +73,11 @@ def _begin(run: RunWriter, manifest: dict[str, Any], forced: str) -> None:
 
 
 def _marks(setup: Setup, timing: bool, yes_destroy: Sequence[str]) -> dict[str, Any]:
-    """Return what marks the run: recorded, and which devices it may write over."""
+    """Return what marks the run: recorded, composed, and which devices it may write over."""
     inventory = setup.inventory.value
     return {
         **({"recorded": True, "timing": timing} if inventory.recorded else {}),
+        **({"composed": True} if inventory.composed else {}),
         **({"yes_destroy": list(yes_destroy)} if yes_destroy else {}),
     }
 

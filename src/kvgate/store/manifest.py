@@ -57,6 +57,7 @@ class Manifest(TypedDict):
     criteria_digest: str
     inputs: dict[str, str]  # name in inputs/ → SHA-256
     recorded: NotRequired[bool]  # some hosts were recordings: it can't be accepted
+    composed: NotRequired[bool]  # these recordings were composed: no such site ever answered
     timing: NotRequired[bool]
     yes_destroy: NotRequired[list[str]]  # serials of devices that people let be written over
 
