@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
+from kvgate.judge.ratio import Interval, interval_of
 from kvgate.model.quantity import Quantity
 from kvgate.report import show, svg
 from kvgate.report.series import Group, Grouped, significant
 from kvgate.report.views import Chart
+from kvgate.spec.ratio import LEAST_BLOCKS
 
 _WIDTH, _LEFT, _RIGHT, _ROW, _TOP = 540.0, 158.0, 82.0, 38.0, 8.0
 _SHOWN = 24  # bars in one picture; more are in the table
@@ -23,9 +26,10 @@ class Bound:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ceilings:
-    """What paths can carry at most, by host in base units; why a host's is not known.
+    """What paths can carry at most, in base units, and why one's is not known.
 
-    `only` is the host of bars that name none.
+    By what bars name beside the job (a host, an arm, ``arm on host``); `only` is the host of bars
+    that name nothing.
     """
 
     known: dict[str, float]
@@ -34,16 +38,16 @@ class Ceilings:
 
     def share(self, group: Group) -> str:
         """Return how much of its path's ceiling a bar is: ``82 %``; empty where none is known."""
-        most = self.known.get(self._host(group))
+        most = self.known.get(self._path(group))
         return f"{significant(100 * group.median / most)} %" if most else ""
 
     def told(self, group: Group) -> str:
         """Return the same for a table, with the reason where there is no ceiling."""
-        why = self.unknown.get(self._host(group), "not measured")
+        why = self.unknown.get(self._path(group), "not measured")
         return self.share(group) or f"no ceiling known: {why}"
 
-    def _host(self, group: Group) -> str:
-        return group.key[1] if len(group.key) > 1 else self.only
+    def _path(self, group: Group) -> str:
+        return " on ".join(group.key[1:]) or self.only
 
 
 def draw(
@@ -55,7 +59,9 @@ def draw(
     what: str,
     ceilings: Ceilings | None = None,
 ) -> Chart:
-    """Return the bar chart of `data`, whose groups are (job,) or (job, host).
+    """Return the bar chart of `data`, whose groups are (job,), (job, host) or (job, arm, …).
+
+    Bars of so many rounds as an interval takes have one.
 
     `bounds` are limits by job; `what` says what a bar is, e.g. "median of 2 rounds"; of
     `ceilings` each bar tells its share.
@@ -132,6 +138,12 @@ def _bar(
             2.8,
         )
     furthest = max([end, *(scale(data.scaled(value)) for _, value in group.rounds)])
+    if found := _interval(group):
+        low, high = (scale(data.scaled(value)) for value in (found.low, found.high))
+        board.line(low, middle, high, middle, "interval")
+        for at in (low, high):
+            board.line(at, middle - 5, at, middle + 5, "interval")
+        furthest = max(furthest, high)
     drawn = bound is not None and data.scaled(float(bound.limit.base)) <= scale.high
     if bound is not None and drawn:  # one beyond the axis is told below the label only
         at = scale(data.scaled(float(bound.limit.base)))
@@ -143,6 +155,14 @@ def _bar(
         board.text(furthest + 8, middle + 13, f"{share} of ceiling", "tick")
 
 
+def _interval(group: Group) -> Interval | None:
+    """Return the interval of a bar's mean over rounds (geometric, Student's); None for a few."""
+    values = [value for _, value in group.rounds]
+    if len(values) < LEAST_BLOCKS or min(values) <= 0:
+        return None
+    return interval_of([math.log(value) for value in values])
+
+
 def _short(text: str) -> str:
     return text if len(text) <= 26 else text[:25] + "…"
 
@@ -152,7 +172,9 @@ def _told(data: Grouped, groups: tuple[Group, ...]) -> str:
 
 
 def _note(data: Grouped, what: str, ceilings: Ceilings | None) -> str:
-    parts = [f"Bar: {what}; points: each round; dashed line: limit."]
+    ranged = any(_interval(group) for group in data.groups)
+    thin = " thin line: 95 % interval of the mean over rounds;" if ranged else ""
+    parts = [f"Bar: {what}; points: each round;{thin} dashed line: limit."]
     if len(data.groups) > _SHOWN:
         parts.append(f"{len(data.groups) - _SHOWN} more are in the table.")
     if ceilings and not ceilings.known:

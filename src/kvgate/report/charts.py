@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Measurement
-from kvgate.report import bars, ratios, soak, strips
-from kvgate.report.series import grouped
+from kvgate.report import bars, heat, latency, ratios, soak, strips
+from kvgate.report.series import Grouped, grouped
 from kvgate.report.sources import Sources
 from kvgate.report.views import Chart
 
@@ -16,7 +16,11 @@ _FIO = (
     ("fio.write_bw", "fio write bandwidth by job"),
     ("fio.read_clat_p99", "fio read completion latency by job, p99"),
 )
-_CEILINGS = {"fio.read_bw": "path.read_ceiling", "fio.write_bw": "path.write_ceiling"}
+_ARMS = (
+    ("arms.read_bw", "Read bandwidth by job and arm"),
+    ("arms.write_bw", "Write bandwidth by job and arm"),
+)
+_CEILINGS = {"read_bw": "path.read_ceiling", "write_bw": "path.write_ceiling"}
 _KV = (
     ("g3.ttft", "Time to first token by arm and concurrency"),
     ("g3.throughput", "Throughput by arm and concurrency"),
@@ -30,37 +34,81 @@ def of_gate(gate: str, sources: Sources) -> tuple[Chart, ...]:
 
 
 def _fio(gate: str, sources: Sources) -> Iterator[Chart]:
-    several = len({each.host for each in sources.measurements if each.name.startswith("fio.")}) > 1
+    taken = tuple(_in_gate(gate, sources))
+    jobs = [each for each in taken if "job" in each.labels]
+    several = len({each.host for each in jobs if each.name.startswith("fio.")}) > 1
     for measure, title in _FIO:
-        name = _name(gate, measure)
-        data = grouped(
-            _in_gate(gate, sources), measure, *(("job", "host") if several else ("job",))
-        )
-        if not data.groups:
-            yield _none(name, title, measure, data.missing)
-            continue
-        rounds = max(len(group.rounds) for group in data.groups)
-        what = f"median of {rounds} rounds" if rounds > 1 else "the one round"
-        bounds = _bounds(gate, measure, sources)
-        most = _ceilings(gate, measure, sources)
-        yield bars.draw(name, title, data, bounds, what=what, ceilings=most)
+        data = grouped(jobs, measure, *(("job", "host") if several else ("job",)))
+        if data.groups:
+            most = _ceilings(measure, taken, ("host",) if several else ())
+            yield _bars(gate, measure, title, data, sources, most)
+        else:
+            yield _none(_name(gate, measure), title, measure, data.missing)
+    for measure, title in _ARMS:
+        labels = ("arm", "host") if several else ("arm",)
+        data = grouped(jobs, measure, "job", *labels)
+        if data.groups:
+            most = _ceilings(measure, taken, labels)
+            yield _bars(gate, measure, title, data, sources, most)
     yield from _ratios(gate, sources)
+    if drawn := latency.chart(gate, jobs, sources):
+        yield drawn
+    yield from heat.charts(gate, taken, _by_host(taken))
 
 
-def _ceilings(gate: str, measure: str, sources: Sources) -> bars.Ceilings | None:
-    """Return what the paths can carry, of a bandwidth; None where a run did not ask for it."""
-    name = _CEILINGS.get(measure)
-    taken = [each for each in _in_gate(gate, sources) if each.name == name]
-    if not taken:
+def _bars(
+    gate: str,
+    measure: str,
+    title: str,
+    data: Grouped,
+    sources: Sources,
+    most: bars.Ceilings | None,
+) -> Chart:
+    rounds = max(len(group.rounds) for group in data.groups)
+    what = f"median of {rounds} rounds" if rounds > 1 else "the one round"
+    bounds = _bounds(gate, measure, sources)
+    return bars.draw(_name(gate, measure), title, data, bounds, what=what, ceilings=most)
+
+
+def _ceilings(
+    measure: str, taken: Iterable[Measurement], labels: tuple[str, ...]
+) -> bars.Ceilings | None:
+    """Return what the paths can carry, of a bandwidth, by `labels` (``host`` is one, or ``arm``).
+
+    None where a run did not ask for it.
+    """
+    name = _CEILINGS.get(measure.partition(".")[2])
+    found = [
+        each for each in taken if each.name == name and ("arm" in each.labels) == ("arm" in labels)
+    ]
+    if not found:
         return None
     known: dict[str, float] = {}
-    for each in taken:
+    for each in found:
         if isinstance(each.value, Quantity) and each.value.base > 0:
-            rate = float(each.value.base)
-            known[each.host] = min(rate, known.get(each.host, rate))
-    unknown = {each.host: each.problem for each in taken if each.host not in known}
-    hosts = {each.host for each in taken}
-    return bars.Ceilings(known, unknown, hosts.pop() if len(hosts) == 1 else "")
+            path, rate = _path(each, labels), float(each.value.base)
+            known[path] = min(rate, known.get(path, rate))
+    problems = {_path(each, labels): each.problem for each in found}
+    unknown = {path: why for path, why in problems.items() if path not in known}
+    paths = {*known, *unknown}
+    return bars.Ceilings(known, unknown, paths.pop() if not labels and len(paths) == 1 else "")
+
+
+def _path(each: Measurement, labels: tuple[str, ...]) -> str:
+    """Return how bars name a path: by the values of `labels`, else by its host."""
+    named = [each.host if label == "host" else each.labels.get(label, "") for label in labels]
+    return " on ".join(named) or each.host
+
+
+def _by_host(taken: Iterable[Measurement]) -> dict[str, float]:
+    """Return ceilings by measure and host, as sweeps look for them: ``fio.read_bw/ini1``."""
+    some = tuple(taken)
+    return {
+        f"fio.{figure}/{host}": rate
+        for figure in _CEILINGS
+        if (most := _ceilings(f"fio.{figure}", some, ("host",)))
+        for host, rate in most.known.items()
+    }
 
 
 def _kv(gate: str, sources: Sources) -> Iterator[Chart]:

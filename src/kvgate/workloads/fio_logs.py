@@ -26,8 +26,8 @@ COARSENESS = 3
 _MOST_WINDOWS = 6000
 _LEAST_MS = 100
 _MOST_HISTOGRAMS = 100
+_MOST_DRAWN = 300
 _LEAST_HISTOGRAM_MS = 250
-_WINDOW_S = 60.0
 _FETCH_S = 60.0
 _PERCENTS = (50, 99)
 
@@ -38,7 +38,8 @@ class Logs:
 
     course: fiopy.Course
     spread: fiopy.Histograms
-    window_ms: int  # of `spread`
+    course_ms: int  # the windows of `course`
+    window_ms: int  # those of `spread`
 
 
 def logged(jobs: Sequence[fiopy.Job], folder: str) -> list[fiopy.Job]:
@@ -90,14 +91,21 @@ def told(text: bytes) -> Logs:
     if set(parts) != {b"log_lat.log", b"log_clat_hist.log"}:
         raise ParseError("fio's logs: not one of latencies and one of histograms")
     try:
-        course = fiopy.course([[parts[b"log_lat.log"]]], window_s=_WINDOW_S)
-        window_ms = _window_ms(course.end_ms)
+        end_ms = _end_ms(parts[b"log_lat.log"])
+        course_ms, window_ms = max(_LEAST_MS, end_ms // _MOST_DRAWN), _window_ms(end_ms)
+        course = fiopy.course([[parts[b"log_lat.log"]]], window_s=course_ms / 1000)
         spread = fiopy.histograms(
             [[parts[b"log_clat_hist.log"]]], window_s=window_ms / 1000, percents=_PERCENTS
         )
     except fiopy.FioOutputError as err:
         raise ParseError(f"fio's logs: {err.message}", hint=err.hint) from err
-    return Logs(course, spread, window_ms)
+    return Logs(course, spread, course_ms, window_ms)
+
+
+def _end_ms(log: bytes) -> int:
+    """Return about when a log ends: the time in its last line; 0 where that is none."""
+    first = log.rstrip(b"\n").rpartition(b"\n")[2].partition(b",")[0]
+    return int(first) if first.isdigit() and len(first) < 12 else 0
 
 
 def readings(directions: Sequence[str], text: bytes | str) -> Iterator[Reading]:
