@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import cast
 
 from kvgate.errors import KvgateError
@@ -15,7 +16,7 @@ from kvgate.spec.ratio import AGAIN
 from kvgate.spec.workload import FioArms
 from kvgate.suite import Bench, Block, NotRunError, settles
 from kvgate.witness import Answer
-from kvgate.workloads import ceiling, fio, fio_arms, shapes
+from kvgate.workloads import ceiling, fio, fio_arms, fio_device, shapes
 
 
 @settles("G2.30", "G2.31", "G2.32", "G2.33", "G2.34")
@@ -122,22 +123,34 @@ def _refused(bench: Bench, host: Host, why: str) -> None:
 
 
 def _prepared(bench: Bench, host: Host, held: contextlib.ExitStack) -> dict[str, fio.Place]:
-    """Make each arm's folder, with the file that restores read."""
-    workload, made = _workload(bench), {}
-    for arm in workload.arms:
-        folder = fio_arms.place_of(host, arm).scratch
+    """Make each arm's folder, or clear its device, and lay out what restores read."""
+    made = {}
+    for arm in _workload(bench).arms:
         held.enter_context(bench.asking_for("arms-files", host=host.name, arm=arm))
-        with bench.step(f"Make a folder for fio's files on arm {arm}", host=host.name):
-            made[str(arm)] = held.enter_context(
-                fio.prepare(
-                    fio_arms.on(bench.witness(host), folder or ""),
-                    workload,
-                    seed=bench.seed % 2**31,
-                    around=functools.partial(bench.child, "fio", host=host.name),
-                    on_progress=functools.partial(_say, bench, host),
-                )
-            )
+        with bench.step(f"Lay out what fio reads on arm {arm}", host=host.name):
+            made[str(arm)] = held.enter_context(_on_arm(bench, host, str(arm)))
     return made
+
+
+def _on_arm(bench: Bench, host: Host, arm: str) -> AbstractContextManager[fio.Place]:
+    """Return where fio works on an arm: a folder, or a device that is cleared for it."""
+    workload, witness, place = _workload(bench), bench.witness(host), fio_arms.place_of(host, arm)
+    prepare = (
+        functools.partial(fio.prepare, fio_arms.on(witness, place.scratch), workload)
+        if place.scratch is not None
+        else functools.partial(
+            fio_device.prepare,
+            witness,
+            fio_arms.disk_of(host, place),
+            workload,
+            bench.consent(host),
+        )
+    )
+    return prepare(
+        seed=bench.seed % 2**31,
+        around=functools.partial(bench.child, "fio", host=host.name),
+        on_progress=functools.partial(_say, bench, host),
+    )
 
 
 def _say(bench: Bench, host: Host, said: str) -> None:
@@ -145,7 +158,13 @@ def _say(bench: Bench, host: Host, said: str) -> None:
 
 
 def _measure(bench: Bench, host: Host, block: Block, place: fio.Place) -> None:
-    answer = fio.run(
+    spot = fio_arms.place_of(host, block["arm"])
+    run = (
+        fio.run
+        if spot.scratch is not None
+        else functools.partial(fio_device.run, disk=fio_arms.disk_of(host, spot))
+    )
+    answer = run(
         bench.witness(host),
         block["job"],
         workload=_workload(bench),
