@@ -106,11 +106,11 @@ def _time(setup: Setup) -> Iterator[str]:
     plan = setup.plan.value
     for index, entry in enumerate(plan.gates):
         try:
-            cost = cost_of(plan, entry.gate)
+            cost = cost_of(plan, entry.gate, setup.inventory.value)
         except KvgateError as err:
             yield _said(setup, ("workloads",), err.message)
             continue
-        if Quantity.of(round(cost.seconds), "s") > entry.give_up_after:
+        if Quantity.of(round(cost.longest), "s") > entry.give_up_after:
             yield _said(
                 setup,
                 ("gates", index, "give_up_after"),

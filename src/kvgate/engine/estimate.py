@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
+from kvgate.engine import estimate_pts
 from kvgate.serving.config import MODELS
+from kvgate.spec.inventory import Inventory
 from kvgate.spec.plan import Plan
 from kvgate.spec.workload import KvWorkload, SoakWorkload, Workloads, arm_of
 from kvgate.workloads import diagnostics, fio, grid
-from kvgate.workloads.base import Estimate
+from kvgate.workloads.pts import Range
 
 _PREFILL_TOK_S = 900.0  # the embedded engine's prefill on one core of a 2-core VM, measured
 _ENGINE_START_S = 2.0  # to start and stop the embedded engine once, measured there too
@@ -18,22 +20,31 @@ _MODEL = "tiny"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cost:
-    """Estimated seconds and bytes written, of a gate or of several."""
+    """Estimated seconds and bytes written, of a gate or of several.
+
+    ``most_seconds`` is what it takes where more rounds than the fewest are needed; None: as much.
+    """
 
     seconds: float
     bytes_written: int
+    most_seconds: float | None = None
+
+    @property
+    def longest(self) -> float:
+        """Return the seconds at most."""
+        return self.seconds if self.most_seconds is None else self.most_seconds
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(self.seconds + other.seconds, self.bytes_written + other.bytes_written)
+        most = self.longest + other.longest
+        seconds = self.seconds + other.seconds
+        written = self.bytes_written + other.bytes_written
+        return Cost(seconds, written, None if most == seconds else most)
 
     @property
     def time(self) -> str:
-        """Return the time as people say it: ``about 1 h 2 min``."""
-        minutes, seconds = divmod(round(self.seconds), 60)
-        hours, minutes = divmod(minutes, 60)
-        parts = ((hours, "h"), (minutes, "min"), (seconds, "s"))
-        told = " ".join(f"{number} {unit}" for number, unit in parts if number)
-        return f"about {told or '0 s'}"
+        """Return the time as people say it: ``about 1 h 2 min``, ``about 1 h to 5 h``."""
+        least, most = _told(self.seconds), _told(self.longest)
+        return f"about {least}" + (f" to {most}" if most != least else "")
 
     def __str__(self) -> str:
         if not self.bytes_written:
@@ -41,11 +52,21 @@ class Cost:
         return f"{self.time}, at most {self.bytes_written / 10**9:.2f} GB written"
 
 
-def cost_of(plan: Plan, gate: str) -> Cost:
-    """Return what `gate` costs by the plan's workloads."""
+def _told(all_seconds: float) -> str:
+    minutes, seconds = divmod(round(all_seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = ((hours, "h"), (minutes, "min"), (seconds, "s"))
+    return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
+
+
+def cost_of(plan: Plan, gate: str, inventory: Inventory | None = None) -> Cost:
+    """Return what `gate` costs by the plan's workloads.
+
+    Raises NotRunError for drives of SNIA's tests whose size `inventory` does not declare.
+    """
     loads = plan.workloads
-    if gate == "G2" and (parts := _paths(loads)):
-        return Cost(sum(p.seconds for p in parts), sum(p.bytes_written for p in parts))
+    if gate == "G2" and (parts := _paths(loads) + _pts(plan, inventory)):
+        return sum(parts, start=Cost(0.0, 0))
     if gate == "G3" and loads.kv:
         return _kv(loads.kv)
     if gate == "G4" and loads.soak:
@@ -64,11 +85,32 @@ def long_of(plan: Plan, gate: str) -> tuple[tuple[str, Cost], ...]:
     return tuple((name, Cost(seconds, 0)) for name, seconds in listed)
 
 
-def _paths(loads: Workloads) -> list[Estimate]:
-    """Return what each part of G2 takes on one host."""
+def tests_of(plan: Plan, gate: str, inventory: Inventory) -> tuple[str, ...]:
+    """Return a line for each of SNIA's tests: its loop, time, bytes and wear.
+
+    Raises NotRunError as `cost_of`.
+    """
+    workload = plan.workloads.pts
+    if gate != "G2" or workload is None:
+        return ()
+    planned = estimate_pts.planned(plan, inventory)
+    return tuple(estimate_pts.line(workload, each, _pts_cost(each.cost).time) for each in planned)
+
+
+def _pts(plan: Plan, inventory: Inventory | None) -> list[Cost]:
+    return [_pts_cost(each.cost) for each in estimate_pts.planned(plan, inventory)]
+
+
+def _pts_cost(each: Range) -> Cost:
+    return Cost(each.least_s, each.bytes_written, each.most_s)
+
+
+def _paths(loads: Workloads) -> list[Cost]:
+    """Return what each part of G2 but SNIA's tests takes on one host."""
     parts = [fio.estimate(each) for each in (loads.fio, loads.fio_together) if each]
     parts += [fio.estimate(loads.fio_arms, arms=loads.fio_arms.runs)] if loads.fio_arms else []
-    return parts + [grid.estimate(each) for each in loads.grids.values()]
+    parts += [grid.estimate(each) for each in loads.grids.values()]
+    return [Cost(each.seconds, each.bytes_written) for each in parts]
 
 
 def _kv(load: KvWorkload) -> Cost:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from kvgate.engine import destroy
-from kvgate.engine.estimate import Cost, cost_of, long_of
+from kvgate.engine.estimate import Cost, cost_of, long_of, tests_of
 from kvgate.engine.suitefiles import SuiteTest, tests_in
 from kvgate.engine.workspace import Setup, Workspace
 from kvgate.judge.comparison import Planned
@@ -48,7 +48,7 @@ def outline(workspace: Workspace, setup: Setup, yes_destroy: Sequence[str] = ())
     """
     plan, inventory = setup.plan.value, setup.inventory.value
     known = [entry for entry in plan.gates if entry.gate in setup.gates]
-    costs = [cost_of(plan, setup.gates[entry.gate].value.gate) for entry in known]
+    costs = [cost_of(plan, setup.gates[entry.gate].value.gate, inventory) for entry in known]
     devices = destroy.told(inventory, yes_destroy)
     head = (
         f"profile {plan.profile}"
@@ -89,7 +89,10 @@ def _gate(workspace: Workspace, setup: Setup, entry: PlannedGate, cost: Cost) ->
         f"given up after {entry.give_up_after}",
         criteria=rows,
         scoped_out=_left_out(gate, out),
-        long=tuple(f"{name}: {each.time}" for name, each in long_of(setup.plan.value, gate.gate)),
+        long=(
+            *(f"{name}: {each.time}" for name, each in long_of(setup.plan.value, gate.gate)),
+            *tests_of(setup.plan.value, gate.gate, setup.inventory.value),
+        ),
     )
 
 

@@ -18,10 +18,14 @@ class Cpu(Strict):
 
 
 class Datasheet(Strict):
-    """What a drive's datasheet says it carries at most, and which datasheet that is."""
+    """What a drive's datasheet says it carries at most, and which datasheet that is.
+
+    ``endurance`` is how many bytes may be written to it over its life (TBW).
+    """
 
     read_bw: Rate | None = None
     write_bw: Rate | None = None
+    endurance: Size | None = None
     source: Text
 
 
