@@ -9,7 +9,7 @@ from kvgate.errors import NotRunError
 from kvgate.spec.declared import Disk
 from kvgate.spec.inventory import Inventory, Role
 from kvgate.spec.plan import Plan
-from kvgate.spec.pts import LEAST_ROUNDS, PtsWorkload
+from kvgate.spec.pts import PtsWorkload
 from kvgate.workloads import pts
 
 LEAST_SHOWN = 0.01  # percent of endurance
@@ -63,8 +63,8 @@ def _of_drives(workload: PtsWorkload, inventory: Inventory | None) -> Iterator[P
 
 def line(workload: PtsWorkload, each: Planned, time: str) -> str:
     """Return what `kvgate plan` says of a test: its loop, its time, its bytes and the wear."""
-    fixed = each.cost.least_s == each.cost.most_s
-    rounds = f"{LEAST_ROUNDS} to {workload.most_rounds} rounds" if not fixed else "rounds"
+    least, most = each.cost.rounds
+    rounds = f"{least} to {most} rounds" if least != most else f"{most} rounds"
     written = f"at most {each.cost.bytes_written / 10**12:.3g} TB written{_wear(each)}"
     points = f"{each.cost.points} point{'s' if each.cost.points > 1 else ''}"
     return (

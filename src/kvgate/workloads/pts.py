@@ -263,10 +263,11 @@ def deadline_s(setting: Setting, *, precondition: bool = False) -> float:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Range:
-    """What a test takes, from the fewest rounds to the most: seconds; and bytes written at most."""
+    """What a test takes, from the fewest rounds to the most; bytes are written at most."""
 
     title: str
     points: int
+    rounds: tuple[int, int]
     least_s: float
     most_s: float
     bytes_written: int
@@ -297,6 +298,7 @@ def estimate(
             Range(
                 loop.title,
                 len(loop.points),
+                (least, most),
                 before_s + least * each_s,
                 before_s + most * each_s,
                 round(before + written),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -36,12 +37,20 @@ class Progress:
     problem: str = ""
 
     def outcome(self, loop: Loop) -> Outcome:
-        """Return what the rounds come to; of a loop that tracks nothing, never steady."""
+        """Return what the rounds come to, up to the first that lacks a tracked value.
+
+        A loop that tracks nothing is never steady.
+        """
         if not loop.tracked:
             return Outcome(len(self.rounds), {}, steady=False)
+        whole = list(
+            itertools.takewhile(
+                lambda values: all(point in values for point in loop.tracked), self.rounds
+            )
+        )
         return steady.outcome(
             {
-                f"{point.mix} {point.block}": [values[point] for values in self.rounds]
+                f"{point.mix} {point.block}": [values[point] for values in whole]
                 for point in loop.tracked
             }
         )
