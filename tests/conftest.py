@@ -1,4 +1,4 @@
-"""Fixtures that tests of several packages share: a private sshd and the host it makes of us."""
+"""What tests of several packages share: a private sshd, the host it makes of us, one profile."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from kvgate.spec.inventory import Host, Role
 from kvgate.transport.sshd import PrivateSshd
+
+settings.register_profile("kvgate", deadline=None)  # how long an example takes proves nothing here
+settings.load_profile("kvgate")
 
 
 @pytest.fixture(scope="session")

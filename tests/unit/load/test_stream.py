@@ -8,9 +8,6 @@ from kvgate.load.rows import Failure
 from kvgate.load.sse import SseEvent, SseParser
 from kvgate.load.stream import Answer
 
-CORPUS = pathlib.Path(__file__).parents[4] / "shared" / "corpus" / "sse"
-SAMPLES = sorted(CORPUS.glob("*.txt"))
-
 
 def fold(stream: bytes) -> Answer:
     parser, answer = SseParser(), Answer()
@@ -30,33 +27,6 @@ def usage(tokens: int, **more: object) -> bytes:
 
 
 DONE = b"data: [DONE]\n\n"
-
-
-@pytest.mark.skipif(not SAMPLES, reason=f"no samples: {CORPUS.name} is not beside the repository")
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.stem)
-def test_streams_as_people_published_them(sample: pathlib.Path) -> None:
-    facts = json.loads(sample.with_suffix(".txt.expect.json").read_text())["facts"]
-    answer = fold(sample.read_bytes())
-    found = {
-        "failed": answer.engine_error is not None or not answer.done,
-        "error_message": answer.engine_error,
-        "content": "".join(answer.texts),
-        "content_chunks": len(answer.texts),
-        "finish_reason": answer.finish_reason,
-        "usage": answer.usage,
-        "done": answer.done,
-    }
-    for name, expected in facts.items():
-        if name in found:
-            assert found[name] == expected, name
-        elif name == "usage_any_of":
-            assert found["usage"] in expected
-        else:
-            assert name == "must_not_count_chunks_as_tokens"
-            assert answer.judge(1) == (
-                Failure.COUNT,
-                "the endpoint reported no usage, so tokens can't be counted",
-            )
 
 
 def test_a_whole_answer() -> None:

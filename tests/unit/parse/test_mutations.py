@@ -7,6 +7,7 @@ comes out stands in the text, is a declared conversion of one that does, or a co
 import contextlib
 import dataclasses
 import decimal
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -22,6 +23,7 @@ from kvgate.parse import block, registry, smart, versions
 RECORDED = Path(__file__).parents[2] / "recorded"
 NOT_OURS = {"fio"}  # read by fiopy, whose own tests damage it
 VERSIONS = "tool_version"
+EXAMPLES = int(os.environ.get("KVGATE_EXAMPLES", "30"))
 Number = decimal.Decimal
 
 
@@ -215,7 +217,7 @@ def check(tool: str, parser: Callable[[bytes], Any], answer: bytes) -> None:
 
 
 @pytest.mark.parametrize(("tool", "path"), list(answers()))
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.data_too_large])
+@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.data_too_large])
 @given(data=st.data())
 def test_damaged_answers(tool: str, path: Path, data: st.DataObject) -> None:
     answer = data.draw(damaged(path.read_bytes()))
@@ -224,7 +226,7 @@ def test_damaged_answers(tool: str, path: Path, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("tool", [*registry.tools(), VERSIONS])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(answer=st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
 def test_noise(tool: str, answer: bytes) -> None:
     for parser in parsers(tool):
