@@ -15,6 +15,7 @@ from kvgate.spec.declared import Disk
 from kvgate.spec.inventory import ArmPlace, Host
 from kvgate.spec.ratio import AGAIN
 from kvgate.witness import Answer, Witness
+from kvgate.workloads import devices
 from kvgate.workloads.fio_logs import GAP
 
 FIGURES = ("bw", "iops", "clat_p50", "clat_p99", "clat_p99_peak")
@@ -67,8 +68,7 @@ def disk_of(host: Host, place: ArmPlace) -> Disk:
 def ask(witness: Witness, place: ArmPlace) -> tuple[Lies, tuple[str, ...]]:
     """Return what a place lies on, and the evidence; raises TransportError."""
     if place.scratch is None:
-        disk = disk_of(witness.host, place)
-        return Lies(f"disk {disk.id}", frozenset({disk.id})), ()
+        return _device(witness, disk_of(witness.host, place))
     kind = witness.ask(["stat", "-f", "-c", "%T", "--", place.scratch], timeout_s=_ASK_S)
     asked = witness.ask(["sh", "-c", SCRIPT, "sh", place.scratch], timeout_s=_ASK_S)
     refs = (kind.ref, asked.ref)
@@ -79,6 +79,15 @@ def ask(witness: Witness, place: ArmPlace) -> tuple[Lies, tuple[str, ...]]:
     except ParseError as err:
         return Lies("", frozenset(), err.message), refs
     return lies(found, kind.stdout.decode("utf-8", "replace").strip()[:40], place), refs
+
+
+def _device(witness: Witness, disk: Disk) -> tuple[Lies, tuple[str, ...]]:
+    """Return that an arm is a whole disk, if it is there; whether it is free is asked later."""
+    try:
+        found = devices.recognise(witness, disk)
+    except devices.DeviceRefusedError as err:
+        return Lies("", frozenset(), err.message), err.evidence
+    return Lies(f"disk {disk.id}", frozenset({disk.id})), found.evidence
 
 
 def lies(found: Way, file_system: str, place: ArmPlace) -> Lies:
