@@ -28,6 +28,7 @@ _TABLES = {
     "pts.lat_5n": "99.999 % of response times",
     "pts.lat_max": "Longest response time",
 }
+_UNIT = {"pts.iops": "IOPS", "pts.bw": "MB/s", "pts.lat_mean": "ms"}
 _OF_LOOP = {
     "pts.iops": ("pts.iops",),
     "pts.bw": ("pts.bw",),
@@ -139,7 +140,8 @@ def _facts(test: _Test, sources: Sources) -> Iterator[Fact]:
     order = "random" if loop.points[0].random else "sequential"
     yield Fact("Test loop", f"R/W {', '.join(mixes)} by {', '.join(blocks)}, {order}")
     yield Fact("Each point", f"{test.workload.per_point}, random data")
-    yield Fact("Threads and depth", f"{loop.threads} threads, {loop.queue_depth} under way in each")
+    threads = f"{loop.threads} thread{'s' if loop.threads > 1 else ''}"
+    yield Fact("Threads and depth", f"{threads}, {loop.queue_depth} under way in each")
     direct = test.said("pts.direct")
     engine = f"fio {test.said('fio.version')}, {test.said('fio.engine')}"
     yield Fact("Tool", f"{engine}, past the page cache: {direct}")
@@ -190,8 +192,9 @@ def _determination(test: _Test) -> Iterator[Grid]:
         "Steady",
     )
     rows = tuple(
-        (Cell(label), *(Cell(text) for text in _determined(window, each)))
-        for (label, window), each in zip(test.found.windows.items(), _tracked(test), strict=True)
+        (Cell(each.label), *(Cell(text) for text in _determined(each.window, each)))
+        for each in _tracked(test)
+        if each.window
     )
     yield Grid("Steady state determination", columns, rows)
 
@@ -219,11 +222,7 @@ def _tracked(test: _Test) -> list[Tracked]:
     found = []
     for point in test.loop.tracked:
         values = [float(each[point]) for each in test.known.rounds if point in each]
-        first = next(
-            each.value
-            for each in test.taken
-            if each.name == test.loop.measure and isinstance(each.value, Quantity)
-        )
+        first = Quantity.of(1, _UNIT[test.loop.measure])
         unit = unit_of(first, sorted(values)[len(values) // 2]) if values else first.unit
         factor = float(UNITS[unit][1])
         label = f"R/W {point.mix}, {point.block}"
@@ -269,13 +268,16 @@ def _cell(value: Quantity | None, sizes: Sequence[float]) -> Cell:
 
 def _charts(name: str, test: _Test) -> Iterator[Chart]:
     if test.loop.tracked:
-        tracked = _tracked(test)
-        if test.known.rounds and all(each.values for each in tracked):
+        tracked = _tracked(test) if test.known.rounds else []
+        if tracked and all(each.values for each in tracked):
             note = (
                 "A point is a round, filled within the measurement window. Shaded: the window's "
                 "average ± 10 %; thick line: the least-squares fit."
             )
             yield pts_plot.rounds(f"{name}-rounds", "Rounds until steady state", tracked, note)
+            close = "The same window seen closely: the axes do not begin at 0."
+            if drawn := pts_plot.window(f"{name}-window", "Measurement window", tracked, close):
+                yield drawn
         return
     series = []
     for measure in ("pts.iops", "pts.lat_mean"):

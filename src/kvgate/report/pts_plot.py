@@ -60,12 +60,50 @@ def rounds(name: str, title: str, tracked: Sequence[Tracked], note: str) -> Char
     return Chart(name, title, note, board.markup(), columns=columns, rows=rows)
 
 
-def _panel(board: svg.Drawing, across: svg.Scale, each: Tracked, top: float) -> None:
+def window(name: str, title: str, tracked: Sequence[Tracked], note: str) -> Chart | None:
+    """Return the plot of the measurement window alone, seen closely; None without a window."""
+    shown = [each for each in tracked if each.window is not None and each.window.average > 0]
+    if not shown:
+        return None
+    height = _TOP + len(shown) * (_PANEL + _GAP) + 14
+    told = "; ".join(
+        f"{each.label}: fit {float(each.window.slope) / each.factor:.6g} a round"
+        for each in shown
+        if each.window
+    )
+    board = svg.Drawing(name, _WIDTH, height, title=title, description=told)
+    bottom = _TOP + len(shown) * (_PANEL + _GAP) - _GAP
+    for row, each in enumerate(shown):
+        if each.window:
+            ends = each.window.first - 0.5, each.window.last + 0.5
+            across = svg.Scale(*ends, _LEFT, _WIDTH - _RIGHT)
+            _panel(board, across, each, _TOP + row * (_PANEL + _GAP), close=True)
+            for number in range(each.window.first, each.window.last + 1):
+                if row == len(shown) - 1:
+                    board.text(across(number), bottom + 17, str(number), "tick", "middle")
+    board.text(_WIDTH - _RIGHT, bottom + 34, "round", "unit", "end")
+    return Chart(name, title, note, board.markup())
+
+
+def _closely(each: Tracked, floor: float, top: float) -> svg.Scale:
+    """Return a scale around the window's values and its average ± 10 %, not from 0."""
+    average = float(each.window.average) / each.factor if each.window else 0.0
+    values = [float(value) / each.factor for value in (each.window.values if each.window else ())]
+    low, high = min(*values, 0.9 * average), max(*values, 1.1 * average)
+    room = (high - low) * _ROOM
+    return svg.Scale(low - room, high + room, floor, top)
+
+
+def _panel(
+    board: svg.Drawing, across: svg.Scale, each: Tracked, top: float, *, close: bool = False
+) -> None:
     """Draw one variable: its rounds as points, and what the rule looks at."""
     window, floor = each.window, top + _PANEL
     average = float(window.average) / each.factor if window else 0.0
     highest = max((*each.values, 1.1 * average), default=0.0)
     scale = svg.from_zero([highest * (1 + _ROOM)], floor, top + 8)
+    if close:
+        scale = _closely(each, floor, top + 8)
     board.text(_LEFT, top - 6, each.label, "label")
     for tick in scale.ticks(4):
         board.line(_LEFT, scale(tick), _WIDTH - _RIGHT, scale(tick), "grid")
@@ -75,12 +113,17 @@ def _panel(board: svg.Drawing, across: svg.Scale, each: Tracked, top: float) -> 
         _window(board, across, scale, each, window)
     board.line(_LEFT, floor, _WIDTH - _RIGHT, floor, "axis")
     board.line(_LEFT, top + 8, _LEFT, floor, "axis")
-    points = [(across(at), scale(value)) for at, value in enumerate(each.values, 1)]
-    board.path(points, "trace thin")
-    for number, (x, y) in enumerate(points, 1):
-        inside = window is not None and window.first <= number <= window.last
-        tip = f"round {number}: {each.shown(each.values[number - 1])}"
-        board.point(x, y, "circle" if inside else "ring", "s1", tip, 3.4)
+    inside = range(window.first, window.last + 1) if window else range(0)
+    shown = [
+        (number, value)
+        for number, value in enumerate(each.values, 1)
+        if not close or number in inside
+    ]
+    board.path([(across(number), scale(value)) for number, value in shown], "trace thin")
+    for number, value in shown:
+        shape = "circle" if number in inside else "ring"
+        tip = f"round {number}: {each.shown(value)}"
+        board.point(across(number), scale(value), shape, "s1", tip, 3.4)
 
 
 def _window(
