@@ -331,3 +331,33 @@ def test_where_no_ceiling_is_known_the_chart_says_why(sample: Any) -> None:
     assert not any("of ceiling" in text for text in texts(chart))
     assert "No ceiling of the path is known: vda is virtio." in chart.note
     assert chart.rows[0][-1] == "no ceiling known: vda is virtio"
+
+
+def test_arms_have_bars_with_intervals_and_each_its_own_ceiling(sample: Any) -> None:
+    taken = []
+    for arm, rate in (("local", 5000), ("device", 9000)):
+        taken += [
+            measured("arms.read_bw", mbps(rate + 10 * at), job="kv-restore", arm=arm, round=str(at))
+            for at in range(5)
+        ]
+    taken.append(measured("path.read_ceiling", mbps(12500), arm="device"))
+    taken.append(measured("path.read_ceiling", None, problem="a virtual disk", arm="local"))
+    taken.append(measured("path.read_ceiling", mbps(1)))
+    chart = next(
+        each for each in charts.of_gate("G2", sources(sample, taken)) if "arm" in each.title
+    )
+    assert [(row[0], row[4]) for row in chart.rows] == [
+        ("kv-restore on device", "72.2 %"),
+        ("kv-restore on local", "no ceiling known: a virtual disk"),
+    ]
+    assert str(chart.svg).count('class="interval"') == 2 * 3
+    assert "thin line: 95 % interval of the mean over rounds" in chart.note
+
+
+def test_the_cells_of_a_sweep_are_no_bars(sample: Any) -> None:
+    taken = [
+        measured("fio.read_bw", mbps(1), grid="path", pattern="read", block_size="4k", depth=depth)
+        for depth in ("1", "8")
+    ]
+    found = charts.of_gate("G2", sources(sample, taken))
+    assert [each.title for each in found if each.svg] == ["Sweep 'path': read"]
