@@ -21,6 +21,7 @@ from kvgate.workloads.pts import Loop, Point
 from kvgate.workloads.pts_progress import Progress
 
 _SHADES = 5
+_OVER_TIME = {"pts.iops": "4 KiB random writes", "pts.lat_mean": "Average response time"}
 _TABLES = {
     "pts.iops": "IOPS",
     "pts.bw": "Throughput",
@@ -182,14 +183,14 @@ def _determination(test: _Test) -> Iterator[Grid]:
         return
     columns = (
         "Tracked",
+        "Steady",
         "Rounds",
         "Average",
-        "Range allowed",
         "Range",
-        "Slope allowed",
+        "at most 20 %",
         "Slope",
+        "at most 10 %",
         "Least-squares fit",
-        "Steady",
     )
     rows = tuple(
         (Cell(each.label), *(Cell(text) for text in _determined(each.window, each)))
@@ -204,17 +205,17 @@ def _determined(window: Window, each: Tracked) -> Iterator[str]:
         return each.shown(float(value) / each.factor)
 
     spread, rise = window.spread_share, window.rise_share
+    yield "yes" if window.steady else "no"
     yield f"{window.first}-{window.last}"
     yield shown(window.average)
-    yield f"at most {shown(window.average * MOST_SPREAD)} (20 %)"
     yield f"{shown(window.spread)} ({percent(spread)})" if spread is not None else "none"
-    yield f"at most {shown(window.average * MOST_RISE)} (10 %)"
+    yield shown(window.average * MOST_SPREAD)
     yield f"{shown(window.rise)} ({percent(rise)})" if rise is not None else "none"
+    yield shown(window.average * MOST_RISE)
     slope = float(window.slope) / each.factor
     start = float(window.intercept) / each.factor
     sign = "−" if slope < 0 else "+"
     yield f"{significant(start)} {sign} {significant(abs(slope))} × round"
-    yield "yes" if window.steady else "no"
 
 
 def _tracked(test: _Test) -> list[Tracked]:
@@ -290,7 +291,7 @@ def _charts(name: str, test: _Test) -> Iterator[Chart]:
             middle = sorted(float(value.base) for value in taken)[len(taken) // 2]
             unit = unit_of(taken[0], middle)
             values = tuple(float(each.base) / float(UNITS[unit][1]) for each in taken)
-            series.append((_TABLES[measure], unit, values))
+            series.append((_OVER_TIME[measure], unit, values))
     if series:
         per_round = test.workload.per_point.to("s")
         yield pts_plot.over_time(f"{name}-time", "Write saturation over time", series, per_round)
