@@ -50,6 +50,8 @@ def build_parser() -> argparse.ArgumentParser:
         default=".",
         help="the folder with gates/, suites/, inventory/ (default: found upwards)",
     )
+    from kvgate.cli.parser_predict import add_predict
+
     verbs = parser.add_subparsers(
         title="verbs", metavar="VERB", required=True, parser_class=_Parser
     )
@@ -58,6 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
         *(_judge, _report, _noise, _seal, _verify, _record, _parse, _models),
     ):
         add(verbs)
+    add_predict(verbs, _add, _verb)
     return parser
 
 

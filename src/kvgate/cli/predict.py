@@ -1,0 +1,172 @@
+"""The verb predict: the model against published rows, or what a site's bandwidths come to."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kvgate.errors import UnitError, UsageError
+
+if TYPE_CHECKING:
+    from kvgate.kv.predict import Work
+    from kvgate.kv.predict_fit import Fitted
+    from kvgate.report.predicted import Asked
+    from kvgate.report.sheet import Sheet
+
+
+def predict_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
+    """Show predicted against published (1: beyond the bar), or a site's figures (2: unknown)."""
+    chosen = [arguments.published, arguments.fit is not None, arguments.run is not None]
+    if sum(chosen) != 1:
+        raise UsageError("predict takes exactly one of --published, --fit FILE and --from RUN")
+    return _forecast(arguments) if arguments.run else _published(arguments)
+
+
+def _published(arguments: argparse.Namespace) -> int:
+    from kvgate.kv import predict_data
+    from kvgate.kv.predict_table import tables, within
+    from kvgate.report.predicted import published_document, published_sheet
+
+    own = own_models(arguments)
+    if arguments.fit:
+        loaded = predict_data.load(Path(arguments.fit), own)
+    else:
+        loaded = predict_data.published(own)
+    sections = tables(loaded)
+    show(
+        arguments,
+        published_sheet(loaded.value, sections),
+        published_document(loaded.value, sections),
+    )
+    return 0 if within(sections) else 1
+
+
+def _forecast(arguments: argparse.Namespace) -> int:
+    from kvgate.cli.places import run_of
+    from kvgate.kv import predict_run
+    from kvgate.report.predicted import forecast_document, forecast_sheet
+    from kvgate.store.reader import RunReader
+
+    limit_s = _limit_s(arguments.ttft_limit)
+    levels = _levels(arguments.concurrency)
+    found = predict_run.measured(RunReader(run_of(arguments, arguments.run)))
+    asked, fitted = _asked(arguments)
+    figure = "ttft_p90"
+    forecasts = predict_run.forecasts(
+        found,
+        asked.work,
+        fitted.parameters,
+        concurrencies=levels,
+        limit_s=limit_s,
+        figure=figure,
+    )
+    show(
+        arguments,
+        forecast_sheet(found, asked, forecasts),
+        forecast_document(found, asked, forecasts),
+    )
+    return 0
+
+
+def _asked(arguments: argparse.Namespace) -> tuple[Asked, Fitted]:
+    """Return what is asked, and the parameters of the published report that are assumed."""
+    from kvgate.kv import predict_data
+    from kvgate.kv.predict_fit import fit
+    from kvgate.kv.predict_run import assumed
+    from kvgate.report.predicted import Asked
+    from kvgate.spec.load import nearest
+
+    loaded = predict_data.published()
+    reports = {each.report: place for place, each in enumerate(loaded.value.reports)}
+    if arguments.assume not in reports:
+        known = nearest(arguments.assume, reports)
+        raise UsageError(f"--assume: '{arguments.assume}' is no published report{known}")
+    place = reports[arguments.assume]
+    report = loaded.value.reports[place]
+    fitted = fit(loaded.works[place], [row for row in report.rows if row.use == "fit"])
+    asked = Asked(
+        work=_work(arguments, loaded.works[place]),
+        limit=arguments.ttft_limit or "",
+        limit_figure="TTFT p90",
+        assumptions=assumed(fitted, arguments.assume),
+        source=f"fitted on report {report.report} ({report.deployment}; {loaded.value.source}, "
+        f"{loaded.value.licence}, {loaded.value.attribution})",
+    )
+    return asked, fitted
+
+
+def _work(arguments: argparse.Namespace, published: Work) -> Work:
+    """Return the work asked for; what is not asked for is as in the report that is assumed."""
+    import dataclasses
+
+    from kvgate.kv.models import known, named
+
+    changes: dict[str, Any] = {}
+    if arguments.model:
+        changes["geometry"] = named(arguments.model, known(own_models(arguments)))
+    for name in ("dtype", "tokens", "output_tokens"):
+        if (value := getattr(arguments, name)) is not None:
+            changes[name] = value
+    for name in ("tokens", "output_tokens"):
+        if not 1 <= changes.get(name, 1) <= 10_000_000:
+            raise UsageError(f"--{name.replace('_', '-')}: from 1 to 10,000,000")
+    return dataclasses.replace(published, **changes)
+
+
+def own_models(arguments: argparse.Namespace) -> Path | None:
+    """Return the folder of the workspace's own models; None outside of any."""
+    from kvgate.cli.places import workspace_of
+
+    try:
+        return workspace_of(arguments).root / "inventory" / "models"
+    except UsageError:  # outside of any workspace the shipped ones are known
+        return None
+
+
+def _limit_s(text: str | None) -> float | None:
+    from kvgate.model.quantity import Quantity
+
+    if text is None:
+        return None
+    try:
+        limit = Quantity.parse(text)
+    except UnitError as err:
+        raise UsageError(f"--ttft-limit: {err.message}", hint=err.hint) from err
+    if limit.dimension != "time" or not 0 < limit.base < 10**9:
+        raise UsageError(f"--ttft-limit: '{text}' is no time above 0", hint="write e.g. '15 s'")
+    return float(limit.base)
+
+
+def _levels(text: str) -> tuple[int, ...]:
+    from kvgate.kv.predict import MOST_CONCURRENCY
+
+    levels = [int(word) if word.isdecimal() and len(word) < 6 else 0 for word in text.split(",")]
+    if not all(1 <= each <= MOST_CONCURRENCY for each in levels):
+        raise UsageError(
+            f"--concurrency: '{text}': whole numbers from 1 to {MOST_CONCURRENCY}, by commas"
+        )
+    return tuple(sorted(set(levels)))
+
+
+def show(arguments: argparse.Namespace, sheet: Sheet, document: dict[str, Any]) -> None:
+    """Print `sheet` (or, with --json, `document`), and write it as a page where --out says.
+
+    Raises UsageError where that file is there or can't be written.
+    """
+    from kvgate.cli.places import templates_of
+    from kvgate.report.sheet import page, text
+
+    if arguments.out:
+        made = page(sheet, templates_of(arguments))
+        try:
+            with Path(arguments.out).open("xb") as file:
+                file.write(made)
+        except OSError as err:
+            why = err.strerror or err
+            raise UsageError(f"{arguments.out}: {why}; nothing was written") from err
+    if arguments.json:
+        print(json.dumps(document, indent=1, allow_nan=False))
+    else:
+        print("\n".join(text(sheet)))
