@@ -8,6 +8,7 @@ record` does. The same sources make the same bytes. To be called after every cha
 from __future__ import annotations
 
 import copy
+import datetime
 import shutil
 import subprocess
 import sys
@@ -178,6 +179,8 @@ def baseline() -> dict[str, Any]:
     for row in kept["serving-mi308x"]["models"]:
         if row["kind"] == "gpu":
             row["settings"]["gpu.vbios"] = {"equals": site.VBIOS}
+    each = {"kind": "gpu", "model": site.GPU, "settings": {"part.firmware": {"equals": site.VBIOS}}}
+    kept["serving-mi308x"]["models"].append(each)
     return {"baselines": kept}
 
 
@@ -195,23 +198,33 @@ def recording(host: str, answers: Answers, times: int) -> bytes:
                 exit_status=status,
                 stdout=out,
                 stderr=err,
-                started_at=NOW,
+                started_at=NOW + time * datetime.timedelta(microseconds=1),
                 elapsed_s=site.ELAPSED_S,
             )
         )
         for words, status, out, err in given
-        for _ in range(times)
+        for time in range(times)
     )
     return to_bytes(Recording(host=host, source=SOURCE, answers=answered))
 
 
 def write(folder: Path) -> None:
-    """Write inventory, bill of materials, baseline and plan into `folder`."""
-    told = inventory()
-    for name, value in (("inventory", told), ("bom", bom(told)), ("baseline", baseline())):
+    """Write inventory, bill of materials, baseline, plan and sources into `folder`."""
+    site_told = inventory()
+    for name, value in (
+        ("inventory", site_told),
+        ("bom", bom(site_told)),
+        ("baseline", baseline()),
+    ):
         text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
         (folder / f"{name}.yaml").write_text(HEAD.format(home=HOME) + text, "utf-8")
     (folder / "plan.yaml").write_text(PLAN, "utf-8")
+    told = (ROOT / "tools/composing/SOURCES.md").read_text("utf-8")
+    rows = [
+        f"| {each.host} | {each.what} | {', '.join(each.fails)} | {', '.join(each.undecided)} |\n"
+        for each in defects.DEFECTS
+    ]
+    (folder / "SOURCES.md").write_text(told + "".join(rows), "utf-8")
 
 
 def compose(out: Path) -> None:

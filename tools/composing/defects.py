@@ -18,6 +18,7 @@ from kvgate.probes import (
     pci,
     pcie_path,
     platform,
+    rdma,
     system,
 )
 
@@ -36,7 +37,78 @@ GPU_SLOW, GPU_OLD = server.GPUS[3], server.GPUS[5]
 WORN, DAMAGED = 4, 3
 SWAPPED = (6, 7)
 DIMM_GONE = 9
-NIC_PFC, NIC_MTU = "ens1f0np0", "ens2f0np0"
+NIC_DEAF, NIC_PFC, NIC_MTU = "ens0f0np0", "ens1f0np0", "ens2f0np0"
+
+DEFECTS = (
+    Defect(
+        host="node2",
+        what=f"the GPU at {GPU_SLOW} runs at PCIe x8, and its link corrects errors in bursts",
+        fails=("G1.28", "G1.50", "G1.53", "G1.60"),
+    ),
+    Defect(
+        host="node2",
+        what=f"the GPU at {GPU_OLD} has another VBIOS than agreed",
+        fails=("G1.123",),
+        undecided=("G1.129",),  # eight GPUs that differ have no version together
+    ),
+    Defect(host="node2", what=f"drive {DAMAGED + 1} has media errors", fails=("G1.16",)),
+    Defect(
+        host="node2",
+        what=f"drive {WORN + 1} was in use for two years",
+        fails=("G1.17", "G1.19", "G1.20"),
+    ),
+    Defect(
+        host="node2",
+        what="the drives in slots 7 and 8 are in each other's slot",
+        fails=("G1.121",),
+    ),
+    Defect(host="node2", what="a memory module is missing", fails=("G1.10", "G1.32", "G1.121")),
+    Defect(
+        host="node2",
+        what=f"{NIC_MTU} has an MTU of 1500, so that RoCE takes 1024",
+        fails=("G1.55", "G1.75"),
+    ),
+    Defect(
+        host="node2",
+        what=f"{NIC_PFC} has PFC on priority 4 instead of 3",
+        fails=("G1.76", "G1.78"),
+    ),
+    Defect(
+        host="node2",
+        what="the cables of ens1f0np0 and ens3f0np0 are swapped",
+        fails=("G1.57",),
+    ),
+    Defect(host="node2", what=f"{NIC_DEAF} hears no neighbour", undecided=("G1.57",)),
+    Defect(
+        host="node2",
+        what="the clock is 183 ms ahead and follows no time server",
+        fails=("G1.30", "G1.39"),
+    ),
+    Defect(host="node2", what="smartctl is not installed", undecided=("G1.71",)),
+    Defect(host="node2", what="LMCache is not installed", undecided=("G1.125",)),
+    Defect(
+        host="array1",
+        what="drive D7 has failed, and pool1 is degraded by it",
+        fails=("G1.121", "G1.204", "G1.210", "G1.212"),
+    ),
+    Defect(host="array1", what="port B1 has no link", fails=("G1.216",)),
+    Defect(host="leaf2", what="ECN is off", fails=("G1.227",)),
+    Defect(
+        host="leaf2",
+        what="the port to the array's B1 has no link, and so no neighbour",
+        fails=("G1.223",),
+        undecided=("G1.229",),
+    ),
+    Defect(host="leaf2", what="two ports see each other's neighbour", fails=("G1.229",)),
+    Defect(
+        host="bmc2",
+        what="power supply PSU2 of node2 has failed, and the event log says so",
+        fails=("G1.246", "G1.248", "G1.252"),
+    ),
+    Defect(host="node2", what="its power supply PSU2, told by its BMC, is dead", fails=("G1.121",)),
+    Defect(host="bmc2", what="the BMC's firmware is older than agreed", fails=("G1.243",)),
+)
+"""Everything that is wrong there; nothing else may be found."""
 
 
 def on_node(found: Answers, node: Node) -> Answers:
@@ -104,12 +176,18 @@ def _memory(_: Answers, node: Node) -> Answers:
     return {**site.modules(node, there), system.MEMINFO: site.meminfo(len(there))}
 
 
-def _ports(found: Answers, _: Node) -> Answers:
+def _ports(found: Answers, node: Node) -> Answers:
     qos = ("mlnx_qos", "-i", NIC_PFC)
     off, on = "\tenabled     0   0   0   1   0", "\tenabled     0   0   0   0   1"
     told = site.text(found, links.SYSFS)
     mtu = (f"{NIC_MTU}/mtu:9000", f"{NIC_MTU}/mtu:1500")
+    devices_told = site.text(found, rdma.DEVINFO).decode().split("hca_id:")
+    small = [each.replace("active_mtu:\t\t4096 (5)", "active_mtu:\t\t1024 (3)")
+             if each.strip().startswith("mlx5_2") else each for each in devices_told]  # fmt: skip
+    heard = {name: there for name, there in node.cabling.items() if name != NIC_DEAF}
     return {
+        rdma.DEVINFO: "hca_id:".join(small).encode(),
+        ("lldpcli", "show", "neighbors", "-f", "json"): site.neighbours(heard),
         qos: _changed(site.text(found, qos), (off, on)),
         links.SYSFS: _changed(told, mtu),
     }

@@ -115,7 +115,7 @@ def aer() -> bytes:
                     ("fatal", "FATAL"),
                 )
             ]
-    for at in {root_of(each) for each in (*GPUS, *NIC_AT)}:
+    for at in dict.fromkeys(root_of(each) for each in (*GPUS, *NIC_AT)):
         told += [f"{at}/aer_rootport_total_err_{each}:0" for each in ("cor", "nonfatal", "fatal")]
     return lines(told)
 

@@ -39,7 +39,7 @@ NOW = datetime.datetime(2026, 11, 30, 12, tzinfo=datetime.UTC)
 ELAPSED_S = 0.004
 PYTHON = "/opt/serving/bin/python"
 MODEL, FIRMWARE = "EXAMPLE-NVME-7T68", "EXFW0100"
-VBIOS = "113-M3080202-101"
+GPU, VBIOS = "AMD Instinct MI308X OAM", "113-M3080202-101"
 DIMMS = 24
 MISSING = (127, b"", b"not found\n")
 
@@ -231,10 +231,19 @@ def _ports(node: Node, base: Answers) -> Answers:
         settings = settings.replace("Direct Attach Copper", "FIBRE")
         found["ethtool", name] = settings.encode()
         about = text(base, ("ethtool", "-i", name)).decode().replace("0000:41:00.0", at)
+        rings = text(base, ("ethtool", "-g", name)).decode().replace("TX:\t\t1024", "TX:\t\t8192")
+        found["ethtool", "-g", name] = rings.replace("ens1f0np0", name).encode()
+        found["ethtool", "-S", name] = _few(text(base, ("ethtool", "-S", name)))
         found["ethtool", "-i", name] = about.replace("6.8.0-45", "6.8.0-60").encode()
         module = text(base, ("ethtool", "-m", name))
         found["ethtool", "-m", name] = _healthy(module, node.serial("OPT", number))
     return found
+
+
+def _few(counters: bytes) -> bytes:
+    """Return the counters of a port, of its queues those of the first two only."""
+    kept = re.compile(rb" +[rt]x([2-9]|[0-9]{2})_")
+    return b"".join(line for line in counters.splitlines(True) if not kept.match(line))
 
 
 def _healthy(module: bytes, serial: str) -> bytes:
@@ -315,6 +324,6 @@ def _gpus(node: Node, _: Answers) -> Answers:
     amdgpu = []
     for number, at in enumerate(server.GPUS):
         amdgpu += [f"{at}/serial_number:{node.serial('GPU', number)}"]
-        amdgpu += [f"{at}/product_name:AMD Instinct MI308X OAM", f"{at}/vbios_version:{VBIOS}"]
+        amdgpu += [f"{at}/product_name:{GPU}", f"{at}/vbios_version:{VBIOS}"]
     cards = server.cards().replace(b"113-M3080203-000", VBIOS.encode())
     return {gpus.CARDS: cards, parts_read.AMDGPU: server.lines(amdgpu)}

@@ -28,6 +28,8 @@ from kvgate.transport import recording
 FOLDERS = ("gates", "suites", "inventory")
 LOCAL_PLAN = "gates/plans/local/rehearsal.yaml"
 LOCAL_INVENTORY = "inventory/local/this-machine.yaml"
+RECORDED_SITES = "inventory/recorded"
+"""Where `kvgate record` writes sites best: each with its plan."""
 BOM_INPUT = "bom.yaml"
 """The bill of materials in a run's inputs/."""
 
@@ -140,8 +142,13 @@ class Setup:
 def default_plan(workspace: Workspace, inventory: Path) -> Path:
     """Return the plan to use when none is named: what was drafted with `inventory`, if it was.
 
-    A drafted plan scopes out what that one machine lacks; no other inventory may get it unasked.
+    A recorded site has the plan it was recorded by beside its inventory. A drafted plan scopes out
+    what that one machine lacks; no other inventory may get it unasked.
     """
+    beside = inventory.resolve().parent / "plan.yaml"
+    recorded = (workspace.root / RECORDED_SITES).resolve()
+    if beside.is_file() and beside.is_relative_to(recorded):
+        return beside
     local = workspace.root / LOCAL_PLAN
     drafted = inventory.resolve().parent == (workspace.root / LOCAL_INVENTORY).parent
     return local if drafted and local.is_file() else workspace.root / "gates/plans/rehearsal.yaml"

@@ -18,6 +18,8 @@ _FOR_THE_EYE = frozenset(
     {
         "footer_css",
         "anchor",
+        "glances",
+        "troubles_by_host",
         "has_items",
         "hosts_open",
         "hosts_told",

@@ -9,7 +9,7 @@ from typing import Any
 
 from kvgate.model.finding import GateResult
 from kvgate.model.verdict import Verdict
-from kvgate.report import charts, findings, happened, hosts, pts, show, spent
+from kvgate.report import charts, findings, glance, happened, hosts, pts, show, spent
 from kvgate.report.exhibits import Exhibits
 from kvgate.report.sources import JournalEvent, Sources
 from kvgate.report.text import css_string, harmless, visible
@@ -32,6 +32,7 @@ def build(sources: Sources) -> Page:
     evidence = exhibits.views(sources)
     gates = tuple(_gate(gate, sources, times) for gate in sources.result.gates)
     result = sources.result
+    troubles = findings.troubles(sources)
     page = Page(
         title=_title(sources),
         run=result.run,
@@ -42,7 +43,7 @@ def build(sources: Sources) -> Page:
         conclusion=tuple(_conclusion(sources)),
         counts=_totals(gates),
         gates=gates,
-        troubles=findings.troubles(sources),
+        troubles=troubles,
         marginal=findings.close_calls(sources),
         hosts=hosts.views(sources),
         hosts_note=hosts.note(sources),
@@ -53,6 +54,8 @@ def build(sources: Sources) -> Page:
         evidence_note=_evidence_note(len(evidence)),
         provenance=tuple(_provenance(sources)),
         verify=tuple(_verify(sources)),
+        glances=glance.tables(sources),
+        troubles_by_host=glance.by_host(troubles, sources),
     )
     return harmless(page)
 

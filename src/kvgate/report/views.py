@@ -36,6 +36,10 @@ DISPOSITIONS = {
 }
 
 
+FOLDED_BEYOND = 24
+"""So many clear passes of a gate stand open."""
+
+
 class Look(enum.StrEnum):
     """How a fact's text is set."""
 
@@ -181,6 +185,18 @@ class GateView:
     charts: tuple[Chart, ...]
     pts: tuple[PtsView, ...] = ()
 
+    @property
+    def shown(self) -> tuple[CriterionView, ...]:
+        """Return the criteria that stand open: of many, those that are no clear pass."""
+        folded = {each.id for each in self.folded}
+        return tuple(each for each in self.criteria if each.id not in folded)
+
+    @property
+    def folded(self) -> tuple[CriterionView, ...]:
+        """Return the clear passes, where there are many of them."""
+        clear = tuple(e for e in self.criteria if e.mark.key == "pass" and not e.marginal)
+        return clear if len(clear) > FOLDED_BEYOND else ()
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
@@ -196,6 +212,45 @@ class Trouble:
     limit: str
     because: str
     hint: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TroublesOf:
+    """What did not pass on one host; ``host`` is "" where all is told in one list."""
+
+    host: str
+    troubles: tuple[Trouble, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GlanceCell:
+    """How one area fared on a host: the worst verdict, and how many criteria had it."""
+
+    area: str
+    mark: Mark | None  # None: nothing of it is judged there
+    text: str
+    title: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GlanceRow:
+    """One host: its worst verdict, and how many of its criteria failed."""
+
+    host: str
+    mark: Mark
+    failed: int
+    judged: int
+    cells: tuple[GlanceCell, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Glance:
+    """One gate's hosts by areas."""
+
+    gate: str
+    areas: tuple[str, ...]
+    rows: tuple[GlanceRow, ...]
+    note: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -298,3 +353,5 @@ class Page:
     verify: tuple[Fact, ...]
     # which of very many hosts are told of
     hosts_note: str = dataclasses.field(default="", metadata=LEFT_OUT)
+    glances: tuple[Glance, ...] = ()
+    troubles_by_host: tuple[TroublesOf, ...] = ()

@@ -7,6 +7,7 @@ from typing import Any
 
 from kvgate.model.part import serial_key, text_key
 from kvgate.model.record import Value
+from kvgate.spec import device
 from kvgate.spec.baseline import Baseline, ModelSettings, Setting
 from kvgate.spec.bom import Bom, Ordered
 from kvgate.spec.inventory import Host
@@ -24,16 +25,24 @@ def settings_of(host: Host, baseline: Baseline, bom: Bom | None) -> Iterator[Row
     entry = baseline.baselines[host.baseline or ""]
     for measure, setting in entry.settings.items():
         need = requirement(setting, f"{host.baseline}: {measure}")
-        kind = _ITEM_KINDS.get(measure.partition(".")[0])
+        kind = _kind_of_items(host, measure)
         for item in host.items(kind) if kind else ("",):
             yield measure, item, need
-    ordered = [each for each in bom.judged() if each.host == host.name] if bom else []
+    ordered = [each for each in bom.judged() if each.host == (host.of or host.name)] if bom else []
     for row in entry.models:
         named = row.model or row.part_number or row.id
         for measure, setting in row.settings.items():
             need = requirement(setting, f"{host.baseline}: {row.kind} {named}: {measure}")
             for item in _items(row, measure, host, ordered):
                 yield measure, item, need
+
+
+def _kind_of_items(host: Host, measure: str) -> str | None:
+    """Return the kind of declared items that `measure` is asked of; None: of the whole host."""
+    if host.is_device:
+        known = device.measures(host.role.value).get(measure)
+        return known.item or None if known else None
+    return _ITEM_KINDS.get(measure.partition(".")[0])
 
 
 def requirement(setting: Setting, group: str) -> Requirement:
@@ -59,7 +68,7 @@ def _items(row: ModelSettings, measure: str, host: Host, ordered: list[Ordered])
                 _is(row, "drive", disk.model or "", "") or serial_key(disk.serial or "") in serials
             ):
                 yield disk.id
-    elif parts or _has_gpu(row, host):
+    elif parts or _has_gpu(row, host) or _is(row, host.role.value, host.declared.model or "", ""):
         yield ""
 
 
