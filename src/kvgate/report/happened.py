@@ -37,6 +37,7 @@ _ORDINARY = frozenset(
 _NAMES = {
     "gate_refused": "Gate refused",
     "forced": "Gate forced",
+    "destroy_consent": "Devices to be written over",
     "interrupted": "Interrupted",
     "resumed": "Resumed",
     "block_discarded": "Measurements discarded",
@@ -60,6 +61,8 @@ def _told(kind: str, fields: Mapping[str, Any]) -> str:
     match kind, dict(fields):
         case "forced", {"gate": gate, "reason": reason, **rest} if not rest:
             return f"{gate} was opened by force, so this run can't be accepted: {reason}"
+        case "destroy_consent", {"yes_destroy": [*serials], "who": _, **rest} if not rest:
+            return f"named by --yes-destroy: {', '.join(map(str, serials))}"
         case "gate_refused", {"gate": gate, "because": because, **rest} if not rest:
             return f"{gate} was not opened: {because}"
         case "block_discarded", {"block": block, "reason": reason, **rest} if (

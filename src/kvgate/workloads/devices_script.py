@@ -136,6 +136,7 @@ def _magics() -> str:
 _FACTS = (
     f"magics='{_magics()}'"
     + r"""
+line() { printf '%s\n' "$1"; }
 hex() { od -An -v -tx1 -N512 <"$1" 2>/dev/null | tr -d ' \n'; }
 number_of() {
   told=$(stat -L -c '%F/%t/%T' -- "$1" 2>/dev/null) || return 1
@@ -147,25 +148,30 @@ ours() { case " $numbers " in *" $1 "*) return 0 ;; esac; return 1; }
 same() { case $1 in /*) n=$(number_of "$1") && ours "$n" ;; *) return 1 ;; esac; }
 listed() {  # $1: folder of sysfs, $2: word
   [ -d "$1" ] && found=$(ls -A "$1") || return 1
-  printf '%s\n' "$found" | while IFS= read -r each; do [ -z "$each" ] || echo "$2 $each"; done
-  echo "read $2"
+  printf '%s\n' "$found" | while IFS= read -r each; do [ -z "$each" ] || line "$2 $each"; done
+  line "read $2"
+}
+told_by() {  # $1: tool, $2: what it said; without other tools, so that none can lose it
+  printf '%s\n' "$2" | while IFS= read -r each; do
+    case $each in '' | '#'*) ;; *) line "$1 $each" ;; esac
+  done
 }
 facts() {
-  echo "kvgate-device-facts 1"
-  echo "claim $claim"; echo "lock $lock"
-  number=$(number_of /proc/self/fd/9) || { echo "no-device"; return; }
-  echo "number $number"
-  echo "node $(number_of "$node")"
-  dir=$(readlink -f "$sys/dev/block/$number") && [ -d "$dir" ] || { echo "no-sysfs"; return; }
-  echo "name ${dir##*/}"
+  line "kvgate-device-facts 1"
+  line "claim $claim"; line "lock $lock"
+  number=$(number_of /proc/self/fd/9) || { line "no-device"; return; }
+  line "number $number"
+  line "node $(number_of "$node")"
+  dir=$(readlink -f "$sys/dev/block/$number") && [ -d "$dir" ] || { line "no-sysfs"; return; }
+  line "name ${dir##*/}"
   for attr in dev size ro hidden partition serial wwid device/serial device/wwid \
     device/vpd_pg80 device/model; do
-    [ -e "$dir/$attr" ] && echo "attr $attr $(hex "$dir/$attr")"
+    [ -e "$dir/$attr" ] && line "attr $attr $(hex "$dir/$attr")"
   done
   numbers=$number
   for part in "$dir"/*/partition; do
     [ -e "$part" ] || continue
-    part=${part%/partition}; echo "part ${part##*/}"
+    part=${part%/partition}; line "part ${part##*/}"
     numbers="$numbers $(cat "$part/dev")"
   done
   listed "$dir/holders" holder; listed "$dir/slaves" slave
@@ -176,44 +182,45 @@ facts() {
         { source = $0; sub(/^.* - [^ ]+ /, "", source); sub(/ .*/, "", source)
           rest = substr(source, length(node) + 1)
           if (($3 in mine) || (index(source, node) == 1 && rest ~ /^p?[0-9]*$/)) print "mount " $5 }
+        END { if (NR) print "read mount" }
       ' | sort -u
-    echo "read mount"
   fi
   if [ -r "$proc/swaps" ]; then
-    awk 'NR > 1 { print $1 }' "$proc/swaps" | while IFS= read -r each; do
-      same "$each" && echo "swap $each"
-    done
-    echo "read swap"
+    awk 'NR > 1 { print $1 } END { if (NR) print "all" }' "$proc/swaps" |
+      while IFS= read -r each; do
+        if [ "$each" = all ]; then line "read swap"
+        elif same "$each"; then line "swap $each"; fi
+      done
   fi
   if [ -d "$sys/block" ]; then
     for each in "$sys"/block/loop*/loop/backing_file; do
       [ -e "$each" ] || continue
       IFS= read -r back <"$each" && same "$back" || continue
-      each=${each%/loop/*}; echo "loop ${each##*/}"
+      each=${each%/loop/*}; line "loop ${each##*/}"
     done
-    echo "read loop"
+    line "read loop"
   fi
   for each in "$sys"/kernel/config/nvmet/subsystems/*/namespaces/*/device_path \
     "$sys"/kernel/config/target/core/*/*/udev_path; do
-    [ -e "$each" ] && IFS= read -r back <"$each" && same "$back" && echo "export ${each#"$sys"/}"
+    [ -e "$each" ] && IFS= read -r back <"$each" && same "$back" && line "export ${each#"$sys"/}"
   done
   opened=$(find "$proc"/[0-9]*/fd -lname "$(readlink "$proc/$$/fd/9")" 2>/dev/null)
   case "
 $opened
 " in *"
 $proc/$$/fd/9
-"*) echo "read opener" ;; esac
+"*) line "read opener" ;; esac
   printf '%s\n' "$opened" | while IFS= read -r each; do
     case $each in */fd/9 | '') continue ;; esac
     pid=${each#"$proc"/}; pid=${pid%%/*}
-    echo "opener $pid $(cat "$proc/$pid/comm" 2>/dev/null)"
+    line "opener $pid $(cat "$proc/$pid/comm" 2>/dev/null)"
   done
   said=$("$blkid" -p /proc/self/fd/9 2>&1); status=$?
-  echo "blkid-exit $status"
-  [ -z "$said" ] || printf '%s\n' "$said" | sed 's/^/blkid /'
+  line "blkid-exit $status"
+  told_by blkid "$said"
   said=$("$wipefs" -n -p /proc/self/fd/9 2>&1); status=$?
-  echo "wipefs-exit $status"
-  [ -z "$said" ] || printf '%s\n' "$said" | grep -v '^#' | sed 's/^/wipefs /'
+  line "wipefs-exit $status"
+  told_by wipefs "$said"
   od -An -v -tx1 -N8192 /proc/self/fd/9 2>/dev/null | tr -d ' \n' |
     awk -v magics="$magics" '{
       n = split(magics, each, " ")
@@ -232,7 +239,7 @@ $proc/$$/fd/9
 _BEFORE_OPEN = r"""
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin LC_ALL=C; export PATH LC_ALL
 by_python=$1 by_perl=$2 after=$3 python=$4 perl=$5 missing=''
-for tool in stat od readlink awk find "$6" "$7"; do
+for tool in stat od readlink awk find grep tr sort "$6" "$7"; do
   command -v "$tool" >/dev/null || { echo "missing $tool"; missing=yes; }
 done
 shift 7

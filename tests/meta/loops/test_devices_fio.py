@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kvgate.spec.inventory import Host
 from kvgate.spec.workload import FioWorkload
+from kvgate.transport.ssh import SshTransport
 from kvgate.workloads import fio_device
 from kvgate.workloads.devices import Consent, DeviceRefusedError
 
 if TYPE_CHECKING:
     from conftest import Lab, Site  # the loop device of this folder, the small site of meta
+
+pytestmark = pytest.mark.fio
 
 LOAD = FioWorkload.model_validate(
     {
@@ -75,6 +81,33 @@ def test_fio_reads_a_device_that_is_not_destructive_and_in_use(lab: Lab) -> None
         assert lab.digest() == before
     finally:
         lab.run("umount", lab.folder / "mnt")
+
+
+@pytest.mark.sshd
+def test_a_device_is_written_over_ssh_and_let_go_when_fio_is_ended(
+    lab: Lab, ssh_host: Host
+) -> None:
+    here = lab.witness.host
+    told = {"tools": here.tools, "declared": here.declared, "scratch": here.scratch}
+    over = SshTransport(ssh_host)
+    lab.witness = dataclasses.replace(
+        lab.witness, transport=over, host=ssh_host.model_copy(update={**told, "name": "box"})
+    )
+    try:
+        before = lab.digest()
+        lab.write(lab.clear())
+        assert lab.digest() != before
+        command = ["sh", "-c", "echo started; exec sleep 300"]
+        began = threading.Event()
+        process = over.start(
+            lab.clear().guarded(command), deadline_s=200, on_stdout=lambda _: began.set()
+        )
+        assert began.wait(60)
+        assert "can't be opened exclusively: EBUSY" in lab.refused()
+        process.stop()
+        lab.write(lab.clear())
+    finally:
+        over.close()
 
 
 PLAN = """\
