@@ -8,29 +8,32 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from fiopy import FioError, FioJobError, Job, Pattern, jobs_text, parse_jobs
 from fiopy.job import OPTIONS
 from fiopy.options import Option
 
-NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
+ODD = st.characters(codec="utf-8", exclude_categories=["Cc"], exclude_characters="#;$\\[]\"'`")
+NAMES = st.text(ODD, min_size=1, max_size=40)
+PATHS = st.text(ODD, min_size=1, max_size=60)
 
 
 def values(option: Option) -> st.SearchStrategy[object]:
-    """Return values of an option's kind, good and bad."""
+    """Return values of an option's kind within its bounds; texts may be refused all the same."""
     if option.name == "rw":
         return st.sampled_from(list(Pattern))
+    whole = st.integers(int(option.least), int(min(option.most, 2**40)))
     return {
         "flag": st.booleans(),
-        "int": st.integers(-1, 2**31),
-        "bytes": st.integers(0, 2**40),
+        "int": whole,
+        "bytes": whole | whole.map(lambda size: size // 512 * 512),
         "seconds": st.integers(0, 10**6).map(lambda ms: ms / 1000),
-        "text": st.from_regex(r"[a-z_]{1,9}", fullmatch=True),
-        "path": st.text(st.characters(codec="utf-8"), min_size=1, max_size=60),
+        "text": st.sampled_from(["libaio", "psync", "libhipfile", "libcufile", "some_engine"]),
+        "path": PATHS,
         "choice": st.sampled_from(option.choices or ("none",)),
-        "prefix": st.text(st.characters(codec="utf-8"), min_size=1, max_size=60),
+        "prefix": PATHS.map(lambda text: text.replace(":", "")),
         "cpus": st.from_regex(r"[0-9]{1,2}(-[0-9]{1,3})?(,[0-9]{1,2})?", fullmatch=True),
         "gpus": st.from_regex(r"[0-9](:[0-9]){0,2}", fullmatch=True),
         "percentiles": st.lists(st.floats(0.001, 100), min_size=1, max_size=5).map(tuple),
@@ -38,29 +41,76 @@ def values(option: Option) -> st.SearchStrategy[object]:
 
 
 @st.composite
-def jobs(draw: st.DrawFn) -> Job | None:
-    """Return a valid Job, or None where the values drawn were refused."""
+def jobs(draw: st.DrawFn) -> Job:
+    """Return a valid job: values that contradict others, or are refused, are left out."""
     options = {"pattern": Pattern.READ, "filename": "/s/f", "size_bytes": 2**33}
-    chosen = draw(st.sets(st.sampled_from(sorted(OPTIONS)), max_size=12))
+    chosen = draw(st.sets(st.sampled_from(sorted(OPTIONS)), max_size=24))
     options |= {field: draw(values(OPTIONS[field])) for field in sorted(chosen)}
+    name = draw(NAMES)
+    while True:
+        try:
+            return Job(name=name, **options)  # type: ignore[arg-type]
+        except FioJobError as err:
+            if err.option == "name":
+                name = "j"
+            elif err.option in ("pattern", "filename", "size_bytes") or err.option not in options:
+                return Job(name=name, pattern=Pattern.READ, filename="/s/f", size_bytes=2**33)
+            else:
+                del options[err.option]
+
+
+@given(st.lists(jobs(), min_size=1, max_size=2))
+@settings(max_examples=60)
+def test_what_is_written_is_read_back_the_same(drawn: list[Job]) -> None:
+    text = jobs_text(drawn)
+    assert parse_jobs(text) == tuple(drawn)
+    assert text.count("\n[") + 1 == len(drawn), "a value broke out into a section"
+
+
+@pytest.mark.parametrize("field", sorted(OPTIONS))
+@given(st.data())
+@settings(max_examples=8)
+def test_every_value_of_every_option_is_read_back(field: str, data: st.DataObject) -> None:
+    """Each option alone, beside what it needs: none is left to chance."""
+    needs: dict[str, object] = {
+        "pattern": Pattern.RANDRW,
+        "filename": "/s/f",
+        "size_bytes": 2**40,
+        "io_size_bytes": 2**33,
+        **NEEDS.get(field, {}),
+    }
+    value = data.draw(values(OPTIONS[field]))
     try:
-        return Job(name=draw(NAMES), **options)  # type: ignore[arg-type]
+        job = Job(name="j", **(needs | {field: value}))  # type: ignore[arg-type]
     except FioJobError:
-        return None
+        reject()  # an option whose every value is refused fails here
+    assert parse_jobs(jobs_text([job])) == (job,)
 
 
-@given(st.lists(jobs(), min_size=1, max_size=3))
-@settings(max_examples=300, deadline=None)
-def test_what_is_written_is_read_back_the_same(drawn: list[Job | None]) -> None:
-    good = tuple(job for job in drawn if job is not None)
-    if good:
-        text = jobs_text(good)
-        assert parse_jobs(text) == good
-        assert text.count("\n[") + 1 == len(good), "a value broke out into a section"
+NEEDS: dict[str, dict[str, object]] = {
+    "rocm_io": {"engine": "libhipfile", "direct": True},
+    "cuda_io": {"engine": "libcufile", "direct": True},
+    "gpus": {"engine": "libcufile", "direct": True},
+    "directory": {"filename": None},
+    "time_based": {"runtime_s": 5},
+    "compress_chunk_bytes": {"compress_pct": 50},
+    "log_every_ms": {"latency_log": "/s/l"},
+    "log_maximum": {"latency_log": "/s/l", "log_every_ms": 100},
+    "log_offset": {"latency_log": "/s/l"},
+    "histogram_log": {"histogram_every_ms": 250},
+    "histogram_every_ms": {"histogram_log": "/s/l"},
+    "histogram_coarseness": {"histogram_log": "/s/l", "histogram_every_ms": 250},
+    "do_verify": {"verify": "md5", "pattern": Pattern.WRITE},
+    "verify": {"pattern": Pattern.WRITE},
+    "verify_fatal": {"verify": "md5", "pattern": Pattern.WRITE},
+    "verify_backlog": {"verify": "md5", "pattern": Pattern.WRITE},
+    "save_verify_state": {"verify": "md5", "pattern": Pattern.WRITE},
+}
+"""What an option means nothing without."""
 
 
 @given(st.text(max_size=300) | st.from_regex(r"\[j\]\n([a-z_]{1,12}=[^\n]{0,12}\n){0,6}"))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100)
 def test_any_text_is_jobs_or_a_fio_error(text: str) -> None:
     try:
         found = parse_jobs(text)
