@@ -44,6 +44,11 @@ def told(kind: PartKind, parts: Sequence[Part]) -> Iterator[Reading]:
     Two that tell one serial number (a placeholder of the firmware) are told by their places.
     """
     yield reading(COUNT, Quantity.of(len(parts), ""), item=kind)
+    yield from each_of(kind, parts)
+
+
+def each_of(kind: PartKind, parts: Sequence[Part]) -> Iterator[Reading]:
+    """Yield the readings of `parts` of one kind, without saying that these are all."""
     keys = [serial_key(part.serial) if part.serial else "" for part in parts]
     for number, (part, key) in enumerate(zip(parts, keys, strict=True)):
         known = key if keys.count(key) == 1 else ""
@@ -74,7 +79,8 @@ def _probe(
         try:
             parts, asked = read(witness)
         except parts_read.UntoldError as err:
-            return answer(untold(kinds, err.message), *err.asked)
+            some = [r for kind in kinds for r in each_of(kind, err.parts)]
+            return answer([*untold(kinds, err.message), *some], *err.asked)
         except (CommandError, ParseError) as err:
             return answer(untold(kinds, err.message))
         readings: list[Reading] = []

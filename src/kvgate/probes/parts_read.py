@@ -63,11 +63,15 @@ class Part:
 
 
 class UntoldError(KvgateError):
-    """The host can't tell of its parts of a kind: why, and what was asked to find that out."""
+    """The host can't tell of its parts of a kind: why, and what was asked to find that out.
 
-    def __init__(self, because: str, *asked: Testimony) -> None:
+    ``parts`` are those that it could tell of: one that is not among them is not known.
+    """
+
+    def __init__(self, because: str, *asked: Testimony, parts: Sequence[Part] = ()) -> None:
         super().__init__(because)
         self.asked = asked
+        self.parts = parts
 
 
 Found = tuple[Sequence[Part], list[Testimony]]
@@ -319,9 +323,11 @@ def cards_of(witness: Witness) -> Found:
         raise UntoldError(why, *asked)
     slots, told_slots = _slots(witness)
     ports = witness.ask(PORTS, timeout_s=SHORT_S, env=PLAIN)
+    if not ports.result.ok:
+        raise UntoldError(refusal(ports, "coreutils"), *asked, ports)
     firmware, told_firmware = _firmware(witness)
     names: dict[str, list[str]] = {}
-    for address, port in _PORT.findall(ports.result.stdout):
+    for address, port in _PORT.findall(ports.stdout):
         names.setdefault(address.decode(), []).append(port.decode("utf-8", "replace"))
     cards: dict[str, list[vpd.Card]] = {}
     for card in found:
@@ -371,8 +377,11 @@ def optics_commands(host: Host) -> tuple[Command, ...]:
 
 
 def optics_of(witness: Witness) -> Found:
-    """Return the modules (optics, or cables with an EEPROM) in the declared ports."""
-    parts, asked = [], []
+    """Return the modules (optics, or cables with an EEPROM) in the declared ports.
+
+    Raises UntoldError with those that can be read, where one can't.
+    """
+    parts, asked, untold = [], [], []
     wanted = _ethtool(witness.host, "-m")
     if not wanted:
         raise UntoldError("no network port is declared for this host")
@@ -380,7 +389,8 @@ def optics_of(witness: Witness) -> Found:
         told = witness.ask(argv, timeout_s=SHORT_S, env=PLAIN)
         asked.append(told)
         if not told.result.ok:
-            raise UntoldError(f"{name}: {refusal(told, 'ethtool')}", *asked)
+            untold.append(f"{name}: {refusal(told, 'ethtool')}")
+            continue
         module = optics.module(told.stdout)
         parts.append(
             Part(
@@ -391,4 +401,6 @@ def optics_of(witness: Witness) -> Found:
                 places=(name,),
             )
         )
+    if untold:
+        raise UntoldError("; ".join(untold), *asked, parts=parts)
     return parts, asked

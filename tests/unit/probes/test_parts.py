@@ -177,3 +177,16 @@ def test_serving_software_is_read_from_metadata(server: Any, told: Any) -> None:
 def test_the_script_for_packages_runs(here: Any, told: Any) -> None:
     found = told(packages.ask_packages(here({})))
     assert set(found) == {("tool.vllm.version", ""), ("tool.lmcache.version", "")}
+
+
+def test_one_optic_that_can_t_be_read_leaves_the_others_known(server: Any, told: Any) -> None:
+    text = b"\tIdentifier : 0x11 (QSFP28)\n\tVendor SN : SN-O2\n"
+    answers = {
+        ("ethtool", "-m", "ens1f0np0"): (95, b"", b"Operation not supported"),
+        ("ethtool", "-m", "ens2f0np0"): text,
+    }
+    nics = [{"name": "ens1f0np0"}, {"name": "ens2f0np0"}]
+    optics = next(probe for probe in parts.PROBES if probe.name == "parts: optics")
+    found = told(optics.ask(server(answers, nics=nics)))
+    assert "ens1f0np0" in found["part.count", "optic"]  # so that none is said to be missing
+    assert found["part.place", "optic/SN-O2"] == "ens2f0np0"
