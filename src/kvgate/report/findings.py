@@ -245,7 +245,9 @@ def _trouble(gate: str, finding: Finding, sources: Sources) -> Iterator[Trouble]
     if len(places) > _NAMED:
         left = sum(len(each.hosts) for each in places[_NAMED:])
         more = f"{left:,} more hosts or items: see {finding.criterion} below"
-        yield _row(gate, finding, sources, "others", "", "", more)
+        on = {host for each in places[_NAMED:] for host in each.hosts}
+        name = host_name(on.pop()) if len(on) == 1 else "others"
+        yield _row(gate, finding, sources, name, "", "", more)
 
 
 def _row(
@@ -266,7 +268,10 @@ def _row(
 
 
 def _first_line(finding: Finding) -> str:
+    """Return what to do next; a criterion's advice is for a failure, which this may not be."""
     first, _, more = finding.hint.partition("\n")
+    if finding.verdict is Verdict.INCONCLUSIVE and first:
+        first = f"settle the reason and measure again; if it fails then: {first}"
     return f"{first.rstrip(':')} (how: see {finding.criterion} below)" if more else first
 
 
