@@ -290,7 +290,8 @@ def estimate(
             least = most = saturation_rounds(workload)
         before = 0
         if loop.precondition_block and not (workload.profile == "quick" and preconditioned):
-            before, preconditioned = PRECONDITION_PASSES * size, True
+            before = PRECONDITION_PASSES * size
+        preconditioned = loop.precondition_block is not None
         rate = ESTIMATED_B_PER_S if workload.file is not None else write_b_per_s
         before_s = before / rate
         written = _written(workload, loop, size, most, write_b_per_s)
