@@ -19,6 +19,7 @@ import pydantic
 from markupsafe import Markup
 from pydantic.json_schema import GenerateJsonSchema
 
+from kvgate.kv.predict_data import Published
 from kvgate.model.finding import RunResult
 from kvgate.model.quantity import Quantity
 from kvgate.report import document, views
@@ -26,6 +27,7 @@ from kvgate.report.show import Shown
 from kvgate.spec.adapter import Adapter
 from kvgate.spec.baseline import Baseline
 from kvgate.spec.bom import Bom
+from kvgate.spec.claims import Claims
 from kvgate.spec.gate import Gate
 from kvgate.spec.inventory import Inventory
 from kvgate.spec.plan import Plan
@@ -154,6 +156,8 @@ def schemas() -> dict[str, Schema]:
         "baseline": of_model(Baseline),
         "bom": of_model(Bom),
         "adapter": of_model(Adapter),
+        "claims": of_model(Claims),
+        "published": of_model(Published),
         "run": _Walk().root(Manifest, FORMAT, more=True),
         "findings": _Walk().root(RunResult, findings.FORMAT),
         "report": report.root(views.Page, document.FORMAT),

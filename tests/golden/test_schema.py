@@ -22,7 +22,10 @@ from kvgate.store.reader import RunReader
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = Path(__file__).resolve().parent / "site"
-KINDS = ("gate", "plan", "inventory", "baseline", "bom", "adapter", "run", "findings", "report")
+KINDS = (
+    *("gate", "plan", "inventory", "baseline", "bom", "adapter", "claims", "published"),
+    *("run", "findings", "report"),
+)
 
 
 def schema(kind: str) -> Any:
@@ -45,7 +48,8 @@ def written() -> Iterator[tuple[str, Path]]:
     for path in sorted((ROOT / "gates/plans").glob("*.yaml")):
         yield "plan", path
     for path in sorted((ROOT / "inventory/examples").glob("*.yaml")):
-        yield "inventory", path
+        yield ("claims" if path.name.startswith("claims-") else "inventory"), path
+    yield "published", ROOT / "src/kvgate/kv/published.yaml"
     yield "baseline", ROOT / "inventory/baseline.yaml"
     for path in sorted((ROOT / "inventory").glob("bom-*.yaml")):
         yield "bom", path

@@ -30,7 +30,7 @@ def add_predict(verbs: Any, add: Add, verb: Callable[[str, str], Verb]) -> None:
     )
     parser.add_argument("--ttft-limit", metavar="TIME", help="the p90 TTFT to keep, e.g. '15 s'")
     parser.add_argument(
-        "--concurrency", metavar="N,…", default="8,16,32", help="default: %(default)s"
+        "--concurrency", metavar="N,…", default="1,2,4,8,16,32,64", help="default: %(default)s"
     )
     parser.add_argument(
         "--assume",

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from kvgate.report.predicted import Asked
     from kvgate.report.sheet import Sheet
 
+LIMIT_FIGURE = "ttft_p90"
+"""What --ttft-limit is a limit on."""
+
 
 def predict_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     """Show predicted against published (1: beyond the bar), or a site's figures (2: unknown)."""
@@ -49,18 +52,16 @@ def _forecast(arguments: argparse.Namespace) -> int:
     from kvgate.report.predicted import forecast_document, forecast_sheet
     from kvgate.store.reader import RunReader
 
-    limit_s = _limit_s(arguments.ttft_limit)
-    levels = _levels(arguments.concurrency)
+    limit_s, levels = _limit_s(arguments.ttft_limit), _levels(arguments.concurrency)
     found = predict_run.measured(RunReader(run_of(arguments, arguments.run)))
-    asked, fitted = _asked(arguments)
-    figure = "ttft_p90"
+    asked, fitted = _asked(arguments, limit_s)
     forecasts = predict_run.forecasts(
         found,
         asked.work,
         fitted.parameters,
         concurrencies=levels,
         limit_s=limit_s,
-        figure=figure,
+        figure=LIMIT_FIGURE,
     )
     show(
         arguments,
@@ -70,7 +71,7 @@ def _forecast(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _asked(arguments: argparse.Namespace) -> tuple[Asked, Fitted]:
+def _asked(arguments: argparse.Namespace, limit_s: float | None) -> tuple[Asked, Fitted]:
     """Return what is asked, and the parameters of the published report that are assumed."""
     from kvgate.kv import predict_data
     from kvgate.kv.predict_fit import fit
@@ -89,6 +90,7 @@ def _asked(arguments: argparse.Namespace) -> tuple[Asked, Fitted]:
     asked = Asked(
         work=_work(arguments, loaded.works[place]),
         limit=arguments.ttft_limit or "",
+        limit_s=limit_s,
         limit_figure="TTFT p90",
         assumptions=assumed(fitted, arguments.assume),
         source=f"fitted on report {report.report} ({report.deployment}; {loaded.value.source}, "

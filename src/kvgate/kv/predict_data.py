@@ -93,7 +93,7 @@ class Report(Strict):
     dtype: Literal["bf16", "fp16", "fp8"]
     tokens: Count
     output_tokens: Count
-    instances: Annotated[int, pydantic.Field(ge=1, le=1024)]
+    instances: Annotated[int, pydantic.Field(ge=1, le=64)]
     rows: Annotated[list[Row], pydantic.Field(min_length=1)]
 
 

@@ -1,8 +1,8 @@
 """Fits the model's parameters on a report's rows: least squares of the logarithms of the ratios.
 
 Levenberg and Marquardt (D. W. Marquardt, SIAM J. Appl. Math. 11 (1963) 431) on the logarithms of
-the parameters, so that none is below 0; from one start, without dice. What no row tells of stays
-unfitted, and is None.
+the parameters, so that none is below 0; from one start, without dice. What no row tells of, and
+what the rows don't tell apart from another parameter, is named as unfitted.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ START = {
 
 _RANGE = math.log(1e4)  # a parameter stays within so many times its start
 _STEP, _ROUNDS, _SAME = 1e-4, 60, 1e-5  # the last: gain of a round, of what is left
+_APART = 0.01  # sine of the angle between effects that are told apart
 _STUCK = 1e6  # damping: no step is short enough to be better
 _LEAST_EFFECT = 1e-7  # of a figure's logarithm by a parameter's
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fitted:
-    """Parameters by name (those of `START`); ``unfitted`` names what no row tells of."""
+    """Parameters by name (those of `START`); ``unfitted`` names those that no row settles."""
 
     values: Mapping[str, float]
     unfitted: tuple[str, ...]
@@ -51,12 +52,13 @@ class Fitted:
         names = [field.name for field in dataclasses.fields(Parameters)]
         return Parameters(**{name: self.values[name] for name in names})
 
-    def lacks(self, row: Row) -> tuple[str, ...]:
-        """Return the parameters that `row` needs and nothing was fitted on."""
-        if row.arm == RECOMPUTE:
-            needed = ["prefill"]
-        else:
-            needed = ["overhead_s"] + ([] if row.bandwidth else [row.arm])
+    def lacks(self, work: Work, row: Row) -> tuple[str, ...]:
+        """Return the parameters that `row` needs and no row settled."""
+        needed = ["prefill"] if row.arm == RECOMPUTE else ["overhead_s"]
+        if row.arm != RECOMPUTE and row.bandwidth is None:
+            needed.append(row.arm)
+        if work.output_tokens > 1 and (row.throughput or row.tpot_p50):
+            needed += ["decode_base_s", "decode_each_s"]
         return tuple(name for name in needed if name in self.unfitted)
 
     def outcome(self, work: Work, row: Row) -> Outcome:
@@ -77,7 +79,8 @@ def fit(work: Work, rows: Sequence[Row]) -> Fitted:
     free = _free(residuals, names)
     point = _least_squares(residuals, [0.0] * len(names), free)
     values = {name: START[name] * math.exp(x) for name, x in zip(names, point, strict=True)}
-    unfitted = tuple(name for place, name in enumerate(names) if place not in free)
+    settled = _settled({place: _slope(residuals, point, place) for place in free})
+    unfitted = tuple(name for place, name in enumerate(names) if place not in settled)
     return Fitted(values, unfitted)
 
 
@@ -128,8 +131,7 @@ def _least_squares(
     for _ in range(_ROUNDS):
         slopes = {}
         for place in free:
-            moved = residuals(_at(point, {place: _STEP}))
-            slope = [(a - b) / _STEP for a, b in zip(moved, now, strict=True)]
+            slope = _slope(residuals, point, place)
             if not _held(point[place], -_dot(slope, now)):
                 slopes[place] = slope
         normal = [[_dot(a, b) for b in slopes.values()] for a in slopes.values()]
@@ -145,6 +147,39 @@ def _least_squares(
         if gain > 0:
             point, now = tried, then
     return point
+
+
+def _slope(
+    residuals: Callable[[Sequence[float]], list[float]], point: Sequence[float], place: int
+) -> list[float]:
+    """Return how every residual changes with one parameter."""
+    ends = (residuals(_at(point, {place: by})) for by in (_STEP, -_STEP))
+    wide = _at(point, {place: _STEP})[place] - _at(point, {place: -_STEP})[place]
+    return [(a - b) / wide for a, b in zip(*ends, strict=True)]
+
+
+def _settled(slopes: Mapping[int, Sequence[float]]) -> list[int]:
+    """Return the places whose effect is not (nearly) a sum of the others' effects."""
+    found = []
+    for place, slope in slopes.items():
+        basis: list[list[float]] = []
+        for other in (each for at, each in slopes.items() if at != place):
+            left = _without(other, basis)
+            if _dot(left, left) > _APART**2 * _dot(other, other):
+                basis.append(left)
+        rest = _without(slope, basis)
+        if _dot(rest, rest) > _APART**2 * _dot(slope, slope):
+            found.append(place)
+    return found
+
+
+def _without(vector: Sequence[float], basis: Sequence[Sequence[float]]) -> list[float]:
+    """Return `vector` less its parts along `basis`, whose vectors stand at right angles."""
+    left = list(vector)
+    for each in basis:
+        by = _dot(left, each) / _dot(each, each)
+        left = [a - by * b for a, b in zip(left, each, strict=True)]
+    return left
 
 
 def _held(x: float, downhill: float) -> bool:

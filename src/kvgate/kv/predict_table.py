@@ -98,7 +98,7 @@ def _section(report: Report, work: Work) -> Section:
     fitted = fit(work, used)
     rows = []
     for row in report.rows:
-        lacks = fitted.lacks(row)
+        lacks = fitted.lacks(work, row)
         others = [each for each in used if each is not row]
         without = fit(work, others) if row in used and others else None
         cells = () if lacks else tuple(_cells(work, fitted, without, row))
@@ -109,7 +109,7 @@ def _section(report: Report, work: Work) -> Section:
 def _cells(work: Work, fitted: Fitted, without: Fitted | None, row: Row) -> Iterator[Cell]:
     """Yield a cell for each published figure of a row."""
     outcome = fitted.outcome(work, row)
-    other = without.outcome(work, row) if without and not without.lacks(row) else None
+    other = without.outcome(work, row) if without and not without.lacks(work, row) else None
     for figure, published in row.figures().items():
         yield Cell(
             figure=figure,

@@ -10,6 +10,7 @@ from kvgate.kv.predict import MOST_CONCURRENCY, RECOMPUTE, SATURATED, Outcome, W
 from kvgate.kv.predict_data import Published
 from kvgate.kv.predict_run import Bandwidth, Forecast, Measured, Point
 from kvgate.kv.predict_table import BAR, Cell, Section, TableRow, within
+from kvgate.report.curves import against, by_concurrency
 from kvgate.report.sheet import Line, Part, Sheet, Table
 
 _NAMES = {
@@ -54,7 +55,14 @@ def published_sheet(value: Published, sections: Sequence[Section]) -> Sheet:
             ("licence", f"{value.licence}, {value.attribution}"),
             ("bar", f"{BAR:.0%} on TTFT p50, p90 and throughput: {'kept' if kept else 'MISSED'}"),
         ),
-        parts=tuple(_section(each) for each in sections),
+        parts=(
+            Part(
+                title="All reports",
+                picture=against(sections),
+                picture_told="TTFT p50, published and predicted",
+            ),
+            *(_section(each) for each in sections),
+        ),
         notes=(
             "'left out' is the error of a fit that goes without the row, where the others suffice",
             *RULES,
@@ -98,7 +106,7 @@ def _row(row: TableRow) -> Iterator[Line]:
     if row.lacks:
         lacks = ", ".join(PARAMETERS[name][0] for name in row.lacks)
         yield Line(
-            (row.row.named, row.row.use, "", "", "", "", "", f"no row tells {lacks}"), "fail"
+            (row.row.named, row.row.use, "", "", "", "", "", f"not settled: {lacks}"), "fail"
         )
     for cell in row.cells:
         told = "" if cell.judged else "told only"
@@ -164,6 +172,7 @@ class Asked:
 
     work: Work
     limit: str
+    limit_s: float | None
     limit_figure: str
     assumptions: Mapping[str, float]
     source: str
@@ -180,6 +189,11 @@ def forecast_sheet(found: Measured, asked: Asked, forecasts: Sequence[Forecast])
             ("instances", str(asked.work.instances)),
         ),
         parts=(
+            Part(
+                title="All arms",
+                picture=by_concurrency(forecasts, asked.limit_s),
+                picture_told="TTFT p90 by concurrency",
+            ),
             *(_forecast(each, asked) for each in forecasts),
             Part(
                 title="Assumed, not measured there",

@@ -84,6 +84,8 @@ def text(sheet: Sheet) -> Iterator[str]:
         yield f"*** {shown.banner} ***"
     yield from _facts(shown.facts)
     for part in shown.parts:
+        if not (part.facts or part.tables or part.notes):
+            continue  # only a picture
         yield ""
         yield part.title
         yield from _facts(part.facts)
