@@ -27,7 +27,7 @@ RECORDINGS = "hosts"
 """The folder of recordings beside the recorded inventory."""
 
 _KEPT = (
-    *("roles", "address", "sudo", "tools", "scratch", "baseline", "declared"),
+    *("roles", "address", "sudo", "tools", "scratch", "arms", "baseline", "declared"),
     *("adapter", "of", "simulated"),  # of devices
 )
 _SIGNAL = re.compile(r"ended by signal (\d{1,3})", re.ASCII)

@@ -127,9 +127,9 @@ def clear(
     look = _Look(witness, disk, where)
     reasons = [f"{witness.host.name}: {disk.id}: {why}" for why in _unsaid(witness, disk, consent)]
     found = look.find()
-    facts = None
-    if found is not None:
-        facts = look.at(found, "look" if not (reasons or look.reasons) else "peek")
+    facts, claims = None, not (reasons or look.reasons)
+    if found is not None and (claims or witness.host.transport != "recorded"):
+        facts = look.at(found, "look" if claims else "peek")  # a recording has only its own look
     if facts is not None and found is not None:
         node = look.node(found)
         unfit = list(_unfit(disk, facts, found))

@@ -77,6 +77,7 @@ class Lab:
     witness: Witness
     kept: list[Evidence]
     places: Places
+    attached: bool = True
 
     @property
     def name(self) -> str:
@@ -85,9 +86,11 @@ class Lab:
     def attach(self, image: Path, *options: str) -> None:
         """Put `image` behind the loop device."""
         run("losetup", *options, self.loop, image)
+        self.attached = True
 
     def detach(self) -> None:
         run("losetup", "-d", self.loop)
+        self.attached = False  # another process may have it from now on
 
     def tell(self, serial: str, *, lsblk: str | None = None, size: int = SIZE) -> None:
         """Let sysfs tell `serial` of the device, and lsblk the same or `lsblk`."""
@@ -146,6 +149,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
     except subprocess.CalledProcessError as err:
         pytest.skip(f"no loop device can be had here: {err.stderr.strip()}")
     name = loop.rpartition("/")[2]
+    made = None
     try:
         told = tmp_path / "sys/block" / name
         told.mkdir(parents=True)
@@ -180,4 +184,5 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
         yield made
         transport.close()
     finally:
-        subprocess.run(["losetup", "-d", loop], check=False, capture_output=True, timeout=60)
+        if made is None or made.attached:
+            run("losetup", "-d", loop)

@@ -175,3 +175,11 @@ def test_the_gates_own_suite_writes_a_device_only_with_consent(lab: Lab, site: S
     assert done.returncode == 0, done.stdout + done.stderr
     assert {found["verdict"] for found in site.findings().values()} == {"pass"}
     assert lab.digest() != before
+    assert (
+        site.kvgate("record", site.newest().name, "--out", "inventory/recorded/x").returncode == 0
+    )
+    lab.detach()  # what was recorded is replayed without any device
+    told = ("--plan", "inventory/recorded/x/plan.yaml")
+    told += ("--inventory", "inventory/recorded/x/inventory.yaml")
+    replayed = site.kvgate("run", *told, "--yes-destroy", lab.SERIAL)
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr

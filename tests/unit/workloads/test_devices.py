@@ -308,6 +308,17 @@ def test_without_consent_nothing_is_claimed() -> None:
     assert "look" not in look
 
 
+def test_a_recorded_host_is_not_asked_what_it_was_not_asked_then() -> None:
+    told = Told()
+    asking = witness(told)
+    recorded = asking.host.model_copy(update={"transport": "recorded"})
+    asking = dataclasses.replace(asking, host=recorded)
+    with pytest.raises(DeviceRefusedError, match="--yes-destroy"):
+        devices.clear(asking, recorded.declared.disks[0], Consent())
+    assert not [argv for argv in told.asked if argv[0] == "/bin/sh"]
+    assert devices.clear(asking, recorded.declared.disks[0], YES)
+
+
 def test_a_disk_by_name_alone_is_refused() -> None:
     said = refused(Told(), YES, serial=None, name="nvme0n1", destructive=False)
     assert "by name alone" in said
