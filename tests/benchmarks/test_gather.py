@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import resource
 import shlex
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from composing import server
+from composing import server, whole
 from kvgate.errors import KvgateError
 from kvgate.model.record import Reading
 from kvgate.probes import ALL, gather, gather_script
@@ -56,7 +57,7 @@ def _result(stdout: bytes) -> CommandResult:
 
 def stream(composed: Any, host: Host) -> bytes:
     """Return what the fact script prints on the composed server; other tools are not there."""
-    answers = composed.answers()
+    answers = whole.answers()
     told = [f"{TOKEN} begin 5.00\n".encode()]
     count = 0
     for index, command in enumerate(gather.commands_of(ALL, host)):
@@ -117,7 +118,7 @@ def test_split_and_parse(benchmark: Any, composed: Any, host: Host) -> None:
 def test_host_time(tmp_path: Path, composed: Any, host: Host) -> None:
     """Run the script against tools that answer as the composed server's, each as slow as it is."""
     slow_s = {"amd-smi": 1.0, "rocm-smi": 0.6, "nvme": 0.03, "dmidecode": 0.05, "lspci": 0.3}
-    answers = composed.answers()
+    answers = whole.answers()
     log = tmp_path / "asked"
     tools = tmp_path / "bin"
     tools.mkdir()
@@ -151,21 +152,40 @@ def test_host_time(tmp_path: Path, composed: Any, host: Host) -> None:
         if command.argv[0] not in ("sh", "cat", "ls")
     ]
     text = gather_script.script(commands, TOKEN).decode().replace("/dev/nvme", f"{devices}/nvme")
+    env = {"PATH": f"{tools}:{os.defpath}", "TMPDIR": str(tmp_path)}
+    times = []
+    for _ in range(3):  # another's load makes it slower, nothing makes it faster
+        for each in tmp_path.glob("asked.*"):
+            each.unlink()
+        took, done = _timed(text.encode(), env)
+        times.append(took)
+        asked = [each.read_bytes() for each in tmp_path.glob("asked.*")]
+        found = gather.split(_result(done.stdout), commands, TOKEN)
+        assert found.whole
+        assert {each.exit_status for each in found.answers.values()} == {0}
+        assert done.stdout.endswith(f"{TOKEN} end {len(asked)}\n".encode())
+        assert len(asked) == len(set(asked))
+    print(f"{len(asked)} tools: {min(times):.2f} s of host time (bar: {HOST_BAR_S} s)")
+    assert min(times) <= HOST_BAR_S
+
+
+def _timed(script: bytes, env: dict[str, str]) -> tuple[float, subprocess.CompletedProcess[bytes]]:
+    """Run `script` and return how long it took, and what it told; print what it cost."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begin = time.monotonic()
     done = subprocess.run(
         ["/bin/sh", "-s"],
-        input=text.encode(),
+        input=script,
         capture_output=True,
         timeout=60,
-        env={"PATH": f"{tools}:{os.defpath}", "TMPDIR": str(tmp_path)},
+        env=env,
         start_new_session=True,
     )
     took = time.monotonic() - begin
-    asked = [each.read_bytes() for each in tmp_path.glob("asked.*")]
-    print(f"\n{len(asked)} tools in one script: {took:.2f} s of host time (bar {HOST_BAR_S} s)")
-    found = gather.split(_result(done.stdout), commands, TOKEN)
-    assert found.whole
-    assert {each.exit_status for each in found.answers.values()} == {0}
-    assert done.stdout.endswith(f"{TOKEN} end {len(asked)}\n".encode())
-    assert len(asked) == len(set(asked))
-    assert took <= HOST_BAR_S
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(
+        f"\none script: {took:.2f} s of host time, {cpu_s:.2f} s of CPU with that of its tools; "
+        f"load {os.getloadavg()[0]:.1f}"
+    )
+    return took, done

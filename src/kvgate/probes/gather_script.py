@@ -25,6 +25,9 @@ AT_ONCE = 8
 GRACE_S = 2
 """How long a command that is over its time has between TERM, KILL and being given up."""
 
+HELD_BYTES = 2**20
+"""How much of what is told already may lie on the host before it is removed."""
+
 BLOCK = 512
 """The unit of POSIX ``ulimit -f``, bytes."""
 
@@ -46,7 +49,8 @@ job() {{ # number index blocks value command…
   trap 'late=1; [ -z "$command" ] || kill -TERM "$command"' TERM
   trap '[ -z "$command" ] || kill -KILL "$command"' USR1
   now; began=$clock
-  ( ulimit -f "$blocks" 2>/dev/null; exec "$@" ) >"$dir/$number.out" 2>"$dir/$number.err" 3>&- &
+  echo "$value" >"$dir/$number.out"
+  ( ulimit -f "$blocks" 2>/dev/null; exec "$@" ) >>"$dir/$number.out" 2>"$dir/$number.err" 3>&- &
   command=$!
   wait "$command"; status=$?
   while [ "$status" -gt 128 ] && kill -0 "$command"; do
@@ -59,7 +63,7 @@ job() {{ # number index blocks value command…
   cd "$dir" || exit
   # shellcheck disable=SC2046  # two lengths, each before a name of digits, and their sum
   set -- $(wc -c "$number.out" "$number.err")
-  echo "$index ${{#value}} $status $began $clock $late $1 $3" >"$number.end"
+  echo "$index ${{#value}} $status $began $clock $late $(($1 - ${{#value}} - 1)) $3" >"$number.end"
   echo "$number" >&3
 }}
 
@@ -71,7 +75,6 @@ ask() {{ # index seconds blocks value command…
   asked=$((asked + 1)) active=$((active + 1))
   index=$1 due=$((${{clock%.*}} + $2 + 1)) blocks=$3 value=$4
   shift 4
-  [ -z "$value" ] || printf '%s' "$value" >"$dir/$asked.value"
   job "$asked" "$index" "$blocks" "$value" "$@" </dev/null >/dev/null 2>&1 &
   running="$running $asked:$!:$due:$index:${{#value}}:$clock"
 }}
@@ -104,23 +107,27 @@ step() {{ # takes the next word of the fifo
 frame() {{ # number
   read -r header <"$dir/$1.end"
   echo "$token $header"
-  rest=${{header#* }}
-  [ "${{rest%% *}}" = 0 ] || cat "$dir/$1.value"
-  echo
-  out=${{header% *}} out=${{out##* }} err=${{header##* }}
-  [ "$out" = 0 ] || head -c "$out" "$dir/$1.out"
+  rest=${{header#* }} out=${{header% *}} err=${{header##* }}
+  out=$((${{out##* }} + ${{rest%% *}} + 1))  # with the value and its line's end before it
+  head -c "$out" "$dir/$1.out"
   echo
   [ "$err" = 0 ] || head -c "$err" "$dir/$1.err"
   echo
-  rm -f "$dir/$1.end" "$dir/$1.out" "$dir/$1.err" "$dir/$1.value"
-  active=$((active - 1))
+  ended="$ended $1.end $1.out $1.err" held=$((held + out + err)) active=$((active - 1))
+  [ "$held" -lt {held} ] || sweep
+}}
+
+sweep() {{ # removes what is told, many files at once
+  # shellcheck disable=SC2086  # names of digits
+  (cd "$dir" && exec rm -f $ended)
+  ended='' held=0
 }}
 
 given_up() {{ # number index:length:began
   index=${{2%%:*}} rest=${{2#*:}}
   echo "$token $index ${{rest%%:*}} - ${{rest#*:}} $clock 1 0 0"
-  [ "${{rest%%:*}}" = 0 ] || cat "$dir/$1.value"
-  printf '\n\n\n'
+  head -c $((${{rest%%:*}} + 1)) "$dir/$1.out"
+  printf '\n\n'
   active=$((active - 1))
 }}
 
@@ -140,7 +147,7 @@ main() {{
   trap 'exit 143' HUP INT TERM
   mkfifo "$dir/fifo" || exit 73
   exec 3<>"$dir/fifo"
-  active=0 asked=0 running=''
+  active=0 asked=0 running='' ended='' held=0
   now; stop=$((${{clock%.*}} + {stop}))
   echo "$token begin $clock"
   {{ while sleep 1; do echo tick >&3; done; }} </dev/null >/dev/null 2>&1 &
@@ -160,6 +167,7 @@ def script(commands: Sequence[Command], token: str, *, stop_s: float = 60.0) -> 
     """Return the script that asks `commands`, given to ``sh -s`` by stdin.
 
     `token` is the word of this run (letters and digits). After `stop_s` nothing new is begun.
+    Those that may take longest are begun first, so that none of them is waited for alone.
     What the words of a command hold reaches the shell quoted; globs of ``each`` do as they are.
     """
     words = {
@@ -167,9 +175,11 @@ def script(commands: Sequence[Command], token: str, *, stop_s: float = 60.0) -> 
         "at_once": AT_ONCE,
         "grace": GRACE_S,
         "given_up": 2 * GRACE_S,
+        "held": HELD_BYTES,
         "stop": math.ceil(stop_s),
     }
-    asked = [f"  {_asked(index, command)}" for index, command in enumerate(commands)]
+    slow_first = sorted(enumerate(commands), key=lambda each: -each[1].timeout_s)
+    asked = [f"  {_asked(index, command)}" for index, command in slow_first]
     whole = _HEAD.format(**words) + "\n".join(asked) + _TAIL.format()
     return whole.encode("utf-8", "surrogateescape")
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from composing import server as composed_server
+from composing import whole
 from kvgate.model.record import Evidence
 from kvgate.spec.inventory import Host
 from kvgate.transport.base import CommandResult
@@ -116,10 +117,10 @@ class Server(Scripted):
 
 @pytest.fixture
 def server(composed: Any) -> MakeWitness:
-    """Return witness(changed answers, **declared) of the composed server."""
+    """Return witness(changed answers, **declared) of the composed server, parts and all."""
 
     def make(changed: Mapping[tuple[str, ...], Say] | None = None, **declared: Any) -> Witness:
-        answers = composed.answers() | dict(changed or {})
+        answers = whole.answers() | dict(changed or {})
         host = host_of(composed.DECLARED | declared)
         return Witness(host, Server(answers), keep)  # type: ignore[arg-type]
 

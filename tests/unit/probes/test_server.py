@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from composing import whole
 from kvgate.errors import CommandError, ParseError
 from kvgate.model.quantity import Quantity
 from kvgate.probes import ALL, parts
@@ -14,13 +15,20 @@ from kvgate.probes.gather import commands_of
 def test_a_healthy_server_answers_every_question(probe: Any, server: Any, composed: Any) -> None:
     if probe in composed.UNGATHERED:
         pytest.skip("it is timed alone")
-    if probe.measures == parts.MEASURES or probe.name == "Python packages":
-        pytest.skip("what it asks is answered in its own tests (test_parts.py)")
     told = probe.ask(server()).readings
     problems = {(r.name, r.item): r.problem for r in told if r.problem}
     assert problems == {}
+    if probe.measures == parts.MEASURES:
+        return  # how many there are is told below
     items = set(server().host.items(probe.items)) if probe.items else {""}
     assert {(r.name, r.item) for r in told} == {(m, i) for m in probe.measures for i in items}
+
+
+def test_a_healthy_server_tells_all_its_parts(server: Any) -> None:
+    told = [each for probe in parts.PROBES for each in probe.ask(server()).readings]
+    counted = {r.item: r.value for r in told if r.name == parts.COUNT}
+    assert counted == {kind: Quantity.of(number, "") for kind, number in whole.PARTS.items()}
+    assert [r for r in told if r.name == "part.fault"] == []
 
 
 @pytest.mark.parametrize("probe", ALL, ids=lambda probe: probe.name)
