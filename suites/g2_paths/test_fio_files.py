@@ -10,7 +10,7 @@ from kvgate.errors import KvgateError
 from kvgate.spec.inventory import Host
 from kvgate.spec.workload import FioWorkload
 from kvgate.suite import Bench, NotRunError, settles
-from kvgate.workloads import ceiling, fio
+from kvgate.workloads import ceiling, fio, fio_arms
 
 VERIFY = "verify"
 GPU = "kv-restore-gpu"
@@ -19,7 +19,7 @@ ALONE = (VERIFY, GPU)
 
 
 @settles("G2.1", "G2.2", "G2.3", "G2.4", "G2.5", "G2.6", "G2.7", "G2.8", "G2.9")
-@settles("G2.13", "G2.14", "G2.27", "G2.28", "G2.29")
+@settles("G2.13", "G2.14", "G2.25", "G2.26", "G2.27", "G2.28", "G2.29")
 def test_kv_restores_stores_and_their_mix_on_files(bench: Bench) -> None:
     """Run every job of the plan once a round, so that a drift of the storage meets all of them."""
     workload = _workload(bench)
@@ -81,7 +81,7 @@ def _measure(bench: Bench, host: Host, workload: FioWorkload) -> None:
         return
     left = [job for job in workload.jobs if any(block["job"] == job for block in blocks)]
     workload = workload.model_copy(update={"jobs": left})
-    witness = bench.witness(host)
+    witness = fio_arms.under_test(bench.witness(host))
     around = functools.partial(bench.child, "fio", host=host.name)
 
     def say(said: str) -> None:

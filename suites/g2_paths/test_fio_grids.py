@@ -9,6 +9,7 @@ from kvgate.errors import KvgateError
 from kvgate.spec.inventory import Host
 from kvgate.spec.workload import FioGrid
 from kvgate.suite import Bench, NotRunError, settles
+from kvgate.workloads import fio_arms
 from kvgate.workloads import grid as grids
 
 
@@ -51,7 +52,7 @@ def _measure(bench: Bench, host: Host, name: str, grid: FioGrid) -> None:
     )
     if not blocks:
         return
-    witness = bench.witness(host)
+    witness = fio_arms.under_test(bench.witness(host))
     around = functools.partial(bench.child, "fio", host=host.name)
 
     def say(said: str) -> None:

@@ -65,7 +65,7 @@ def cost_of(plan: Plan, gate: str, inventory: Inventory | None = None) -> Cost:
     Raises NotRunError for drives of SNIA's tests whose size `inventory` does not declare.
     """
     loads = plan.workloads
-    if gate == "G2" and (parts := _paths(loads) + _pts(plan, inventory)):
+    if gate == "G2" and (parts := [*_paths(loads, inventory).values(), *_pts(plan, inventory)]):
         return sum(parts, start=Cost(0.0, 0))
     if gate == "G3" and loads.kv:
         return _kv(loads.kv)
@@ -76,9 +76,14 @@ def cost_of(plan: Plan, gate: str, inventory: Inventory | None = None) -> Cost:
     return Cost(_FACTS_S, 0)
 
 
-def long_of(plan: Plan, gate: str) -> tuple[tuple[str, Cost], ...]:
-    """Return the long diagnostics of `gate`, in their order, and what each takes."""
+def long_of(plan: Plan, gate: str, inventory: Inventory) -> tuple[tuple[str, Cost], ...]:
+    """Return the parts of `gate` that take their time, in their order, and what each costs.
+
+    The long diagnostics of G1; the workloads of G2 but SNIA's tests.
+    """
     asked = plan.workloads.diagnostics
+    if gate == "G2":
+        return tuple(_paths(plan.workloads, inventory).items())
     if gate != "G1" or asked is None:
         return ()
     listed = diagnostics.durations(asked)
@@ -105,12 +110,18 @@ def _pts_cost(each: Range) -> Cost:
     return Cost(each.least_s, each.bytes_written, each.most_s)
 
 
-def _paths(loads: Workloads) -> list[Cost]:
-    """Return what each part of G2 but SNIA's tests takes on one host."""
-    parts = [fio.estimate(each) for each in (loads.fio, loads.fio_together) if each]
-    parts += [fio.estimate(loads.fio_arms, arms=loads.fio_arms.runs)] if loads.fio_arms else []
-    parts += [grid.estimate(each) for each in loads.grids.values()]
-    return [Cost(each.seconds, each.bytes_written) for each in parts]
+def _paths(loads: Workloads, inventory: Inventory | None) -> dict[str, Cost]:
+    """Return what each part of G2 but SNIA's tests costs: serving hosts are one after the other."""
+    hosts = len(inventory.with_role("serving")) if inventory else 1
+    found = {"fio": fio.estimate(loads.fio)} if loads.fio else {}
+    if loads.fio_arms:
+        found["fio_arms"] = fio.estimate(loads.fio_arms, arms=loads.fio_arms.runs)
+    found |= {f"grids.{name}": grid.estimate(each) for name, each in loads.grids.items()}
+    costs = {name: Cost(e.seconds * hosts, e.bytes_written * hosts) for name, e in found.items()}
+    if loads.fio_together and hosts > 1:
+        each = fio.estimate(loads.fio_together)
+        costs["fio_together"] = Cost(each.seconds, each.bytes_written * hosts)
+    return costs
 
 
 def _kv(load: KvWorkload) -> Cost:

@@ -90,7 +90,10 @@ def _gate(workspace: Workspace, setup: Setup, entry: PlannedGate, cost: Cost) ->
         criteria=rows,
         scoped_out=_left_out(gate, out),
         long=(
-            *(f"{name}: {each.time}" for name, each in long_of(setup.plan.value, gate.gate)),
+            *(
+                f"{name}: {each if each.bytes_written else each.time}"
+                for name, each in long_of(setup.plan.value, gate.gate, setup.inventory.value)
+            ),
             *tests_of(setup.plan.value, gate.gate, setup.inventory.value),
         ),
     )

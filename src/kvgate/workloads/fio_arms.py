@@ -16,7 +16,7 @@ from kvgate.spec.inventory import ArmPlace, Host
 from kvgate.spec.ratio import AGAIN
 from kvgate.witness import Answer, Witness
 from kvgate.workloads import devices
-from kvgate.workloads.fio_logs import GAP
+from kvgate.workloads.fio_logs import GAP, HALVES
 
 FIGURES = ("bw", "iops", "clat_p50", "clat_p99", "clat_p99_peak")
 PLACE, APART = "arms.place", "arms.apart"
@@ -55,6 +55,22 @@ def on(witness: Witness, folder: str) -> Witness:
     return dataclasses.replace(
         witness, host=witness.host.model_copy(update={"scratch": folder, "arms": {}})
     )
+
+
+def under_test(witness: Witness) -> Witness:
+    """Return `witness` with the folder of the storage under test: arm device's, where it has one.
+
+    Else the host's scratch folder is on it. Raises NotRunError where arm device is a disk alone.
+    """
+    device = witness.host.arms.get("device")
+    if device is None:
+        return witness
+    if device.scratch is None:
+        raise NotRunError(
+            (f"{witness.host.name}: arm 'device' is disk {device.disk}, and these jobs take files",),
+            hint="give the arm a 'scratch' folder on it too, or scope these criteria out",
+        )
+    return on(witness, device.scratch)
 
 
 def disk_of(host: Host, place: ArmPlace) -> Disk:
@@ -143,6 +159,6 @@ def of_arm(answer: Answer) -> Answer:
 
 def unfit(directions: tuple[str, ...], why: str) -> tuple[Reading, ...]:
     """Return the readings of a job that was not run because the arms can't be compared."""
-    names = [GAP.removeprefix("fio."), "errors"]
+    names = [GAP.removeprefix("fio."), HALVES.removeprefix("fio."), "errors"]
     names += [f"{direction}_{name}" for direction in directions for name in FIGURES]
     return tuple(Reading(name=f"arms.{name}", value=None, problem=why) for name in names)

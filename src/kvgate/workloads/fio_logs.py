@@ -20,6 +20,7 @@ FETCH = 'for f; do printf "== %s\\n" "${f##*/}"; cat -- "$f" || exit 1; done'
 """Prints log files, each after a line with its name."""
 
 GAP = "fio.longest_gap"
+HALVES = "fio.second_half"
 COARSENESS = 3
 """Of histograms: 8 bins a power of two, so that a percentile is told at most 12.5 % too high."""
 
@@ -27,6 +28,7 @@ _MOST_WINDOWS = 6000
 _LEAST_MS = 100
 _MOST_HISTOGRAMS = 100
 _MOST_DRAWN = 300
+_LEAST_WINDOWS = 4
 _LEAST_HISTOGRAM_MS = 250
 _FETCH_S = 60.0
 _PERCENTS = (50, 99)
@@ -111,9 +113,12 @@ def _end_ms(log: bytes) -> int:
 def readings(directions: Sequence[str], text: bytes | str) -> Iterator[Reading]:
     """Yield the longest time without a completion, and the highest p99 of any window.
 
+    Beside them, how many times the I/Os of the measured time's first half its second half has:
+    what was measured while it rose or fell was no steady state.
+
     `text` is what `fetch` gave: where it is no logs, readings say why.
     """
-    names = [GAP, *(f"fio.{each}_clat_p99_peak" for each in directions)]
+    names = [GAP, HALVES, *(f"fio.{each}_clat_p99_peak" for each in directions)]
     try:
         logs = told(text) if isinstance(text, bytes) else None
     except ParseError as err:
@@ -122,7 +127,11 @@ def readings(directions: Sequence[str], text: bytes | str) -> Iterator[Reading]:
         yield from (Reading(name=name, value=None, problem=str(text)) for name in names)
         return
     yield Reading(name=GAP, value=Quantity.of(longest_ms(logs.course), "ms"))
-    for name, direction in zip(names[1:], directions, strict=True):
+    halves = second_half(logs)
+    few = f"fewer than {_LEAST_WINDOWS} windows of {logs.window_ms} ms, or none done in the first"
+    ratio = None if halves is None else Quantity.of(f"{halves:.6f}", "x")
+    yield Reading(name=HALVES, value=ratio, problem="" if ratio else few)
+    for name, direction in zip(names[2:], directions, strict=True):
         peak = max(((ns, at) for at, ns in over_time(logs, direction, 99)), default=None)
         few = f"no window of {logs.window_ms} ms has the I/Os that a p99 takes"
         value = None if peak is None else Quantity.of(Decimal(repr(peak[0])) / 10**6, "ms")
@@ -133,6 +142,20 @@ def longest_ms(course: fiopy.Course) -> int:
     """Return the longest time in which nothing completed, at least what the log can tell."""
     found = course.gaps["all"]
     return max(found[0].length_ms if found else 0, course.resolution_ms)
+
+
+def second_half(logs: Logs) -> float | None:
+    """Return the I/Os of the second half over those of the first; None where that tells nothing.
+
+    A window's counts are written when it is over; the last, unfinished one is left out.
+    """
+    counts: dict[int, int] = {}
+    for begin_ms, spreads in logs.spread.windows:
+        counts[begin_ms // logs.window_ms] = sum(each.samples for each in spreads.values())
+    half = max(counts) // 2
+    first = sum(count for at, count in counts.items() if 1 <= at <= half)
+    second = sum(count for at, count in counts.items() if half < at <= 2 * half)
+    return second / first if first and 2 * half >= _LEAST_WINDOWS else None
 
 
 def over_time(logs: Logs, direction: str, percent: float) -> list[tuple[int, float]]:

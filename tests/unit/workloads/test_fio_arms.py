@@ -113,6 +113,19 @@ def test_where_an_arm_lies_is_in_the_inventory() -> None:
         fio_arms.place_of(host(scratch="/s"), "device")
 
 
+def test_the_storage_under_test_is_arm_device_where_there_is_one(bench: Any) -> None:
+    def folder(**fields: object) -> str | None:
+        witness = dataclasses.replace(bench.witness, host=host(**fields))
+        return fio_arms.under_test(witness).host.scratch
+
+    assert folder(scratch="/s") == "/s"
+    assert folder(scratch="/s", arms={"local": {"scratch": "/l"}}) == "/s"
+    assert folder(scratch="/s", arms={"device": {"scratch": "/d"}}) == "/d"
+    disks = {"disks": [{"serial": "S1"}]}
+    with pytest.raises(NotRunError, match="is disk S1, and these jobs take files"):
+        folder(scratch="/s", arms={"device": {"disk": "S1"}}, declared=disks)
+
+
 @pytest.mark.parametrize(
     ("arms", "says"),
     [

@@ -77,6 +77,30 @@ def test_a_log_tells_no_gap_shorter_than_its_windows() -> None:
     assert found["fio.longest_gap"] == Quantity.of(100, "ms")
 
 
+@pytest.mark.parametrize(
+    ("counts", "ratio"),
+    [
+        ((100, 100, 100, 100), "1 x"),
+        ((100, 100, 50, 50), "0.5 x"),
+        ((10, 20, 30, 40), "2.333333 x"),
+        ((10, 10, 10, 10, 999), "1 x"),  # an odd one at the end
+        ((0, 0, 10, 10), None),
+        ((10, 10, 10), None),
+        ((10, 0, 0, 0), "0 x"),
+    ],
+)
+def test_the_second_half_is_told_against_the_first(
+    counts: tuple[int, ...], ratio: str | None
+) -> None:
+    """A run that rises or falls is no steady state; a few windows tell nothing of it."""
+    hist = b"".join(histogram([250 * at + 5], count=count) for at, count in enumerate(counts, 1))
+    found = told(("read",), text(lines([250 * len(counts)]), hist))["fio.second_half"]
+    if ratio is None:
+        assert "fewer than 4 windows" in str(found)
+    else:
+        assert found == Quantity.parse(ratio)
+
+
 def test_a_window_of_too_few_has_no_p99() -> None:
     found = told(("read", "write"), text(lines([100]), histogram([250], count=99)))
     assert found["fio.read_clat_p99_peak"] == "no window of 250 ms has the I/Os that a p99 takes"
@@ -97,7 +121,7 @@ def test_a_window_of_too_few_has_no_p99() -> None:
 def test_what_is_no_log_is_told_as_such(said: bytes | str, because: str) -> None:
     found = told(("read",), said)
     assert all(because in str(each) for each in found.values())
-    assert set(found) == {"fio.longest_gap", "fio.read_clat_p99_peak"}
+    assert set(found) == {"fio.longest_gap", "fio.second_half", "fio.read_clat_p99_peak"}
 
 
 WHOLE = text(lines(list(range(100, 900, 100))), histogram([250, 500, 750]))
