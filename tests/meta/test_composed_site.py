@@ -13,9 +13,12 @@ import pytest
 
 import compose_site
 from composing import defects
+from kvgate.cli import main
 from kvgate.engine.record import record
 from kvgate.engine.workspace import Workspace, default_plan, load_setup
 from kvgate.spec.expect import coverage
+from kvgate.spec.load import load_inventory
+from kvgate.spec.load_bom import load_bom
 from kvgate.transport.recording import of_bytes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -164,3 +167,17 @@ def test_it_holds_what_g1_asks_and_no_more(ran: tuple[Any, Path], tmp_path: Path
     for path in sorted((SITE / "hosts").iterdir()):
         again = (tmp_path / "again/hosts" / path.name).read_bytes()
         assert again.splitlines()[1:] == path.read_bytes().splitlines()[1:], path.name
+
+
+def test_a_drafted_bill_has_the_devices_parts_too(
+    ran: tuple[Any, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(ran[1].parents[1])
+    site, out = f"{compose_site.HOME}/inventory.yaml", tmp_path / "drafted.yaml"
+    assert main(["bom", "draft", "--inventory", site, "-o", str(out)]) == 0
+    drafted = load_bom(out, load_inventory(Path(site))).value
+    ordered = load_bom(SITE / "bom.yaml").value
+    drafted_serials = {each.item for each in drafted.ordered() if each.serial}
+    ordered_serials = {each.item for each in ordered.ordered() if each.serial}
+    assert ordered_serials - drafted_serials == {"dimm/EXDIM2009"}  # the one that is missing
+    assert {"psu/EXPSU1000", "drive/EXARR001", "switch/EXLEAF1"} <= drafted_serials

@@ -39,7 +39,7 @@ def draft_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     """Ask the hosts of an inventory for their parts; 2: some could not be asked."""
     from kvgate.cli.places import workspace_of
     from kvgate.engine.bom_draft import ask_all, text_of
-    from kvgate.engine.workspace import default_inventory, load_recordings
+    from kvgate.engine.workspace import adapters_for, default_inventory, load_recordings
     from kvgate.model.record import Evidence
     from kvgate.spec.load import load_inventory
     from kvgate.transport.connect import Connections
@@ -50,11 +50,18 @@ def draft_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
 
     workspace = workspace_of(arguments)
     path = Path(arguments.inventory) if arguments.inventory else default_inventory(workspace)
-    inventory = load_inventory(path, name=workspace.name(path)).value
-    hosts = inventory.with_role("all")
-    with Connections(inventory, load_recordings(inventory, path.parent)) as connections:
+    loaded = load_inventory(path, name=workspace.name(path))
+    inventory, hosts = loaded.value, tuple(loaded.value.hosts.values())
+    found = {name: each.value for name, each in adapters_for(workspace, loaded, path).items()}
+    recordings = load_recordings(inventory, path.parent)
+    logins = {name: each.login for name, each in found.items()}
+    with Connections(inventory, recordings, logins=logins) as connections:
         told, lost = ask_all(
-            [Witness(host, connections.to(host), forget) for host in hosts], inventory
+            [
+                Witness(host, connections.to(host), forget, found.get(host.adapter or ""))
+                for host in hosts
+            ],
+            inventory,
         )
     for host, why in lost.items():
         print(plain(f"  {host}: not asked: {why}"), file=sys.stderr)

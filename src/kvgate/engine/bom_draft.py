@@ -12,11 +12,12 @@ from typing import Any
 
 import yaml
 
-from kvgate.engine.bom import Reported, reported
+from kvgate.engine.bom import NAMES, Reported, reported
 from kvgate.errors import CommandError, KvgateError, ParseError
 from kvgate.judge.bom import Found
 from kvgate.model.record import Measurement
-from kvgate.probes import gather, parts
+from kvgate.probes import devices, gather, parts
+from kvgate.probes.base import Probe
 from kvgate.spec.inventory import Inventory
 from kvgate.untrusted import plain
 from kvgate.witness import Witness
@@ -33,13 +34,21 @@ _HEAD = """\
 
 
 def ask(witness: Witness, inventory: Inventory) -> Reported:
-    """Return what the host behind `witness` tells of its parts.
+    """Return what the host or device behind `witness` tells of its parts.
 
     Raises TransportError where it can't be asked at all.
     """
+    if witness.host.is_device:
+        probes = devices.OF_ROLE[witness.host.role.value]
+        telling = [probe for probe in probes if NAMES.intersection(probe.measures)]
+        return _reported(witness, telling, inventory)
     with contextlib.suppress(ParseError, CommandError):  # asked one by one then
         answered = gather.Facts(witness.host, witness.transport, ()).answered(parts.PROBES)
         witness = dataclasses.replace(witness, transport=answered)
+    return _reported(witness, parts.PROBES, inventory)
+
+
+def _reported(witness: Witness, probes: Iterable[Probe], inventory: Inventory) -> Reported:
     taken = [
         Measurement(
             name=each.name,
@@ -50,7 +59,7 @@ def ask(witness: Witness, inventory: Inventory) -> Reported:
             item=each.item,
             problem=each.problem,
         )
-        for probe in parts.PROBES
+        for probe in probes
         for each in probe.ask(witness).readings
     ]
     return reported(taken, inventory)
@@ -70,10 +79,15 @@ def ask_all(
 
     with ThreadPoolExecutor(min(_HOSTS_AT_ONCE, max(1, len(asked)))) as pool:
         answers = list(pool.map(one, asked))
-    found = tuple(part for answer, _ in answers if answer for part in answer.found)
-    told = {key: why for answer, _ in answers if answer for key, why in answer.told.items()}
+    found: dict[tuple[str, str, str], Found] = {}
+    told: dict[tuple[str, str], str] = {}
+    for answer in (answer for answer, _ in answers if answer):
+        for part in answer.found:  # what a host and its BMC tell is one part
+            found.setdefault((part.host, part.kind, part.serial or f"@{len(found)}"), part)
+        for key, why in answer.told.items():  # one who can tell is enough
+            told[key] = why if told.get(key, why) else ""
     lost = {w.host.name: why for w, (_, why) in zip(asked, answers, strict=True) if why}
-    return Reported(found, told, {}), lost
+    return Reported(tuple(found.values()), told, {}), lost
 
 
 def text_of(name: str, told: Reported, *, date: str = "") -> str:
