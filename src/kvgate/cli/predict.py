@@ -74,8 +74,8 @@ def _forecast(arguments: argparse.Namespace) -> int:
 def _asked(arguments: argparse.Namespace, limit_s: float | None) -> tuple[Asked, Fitted]:
     """Return what is asked, and the parameters of the published report that are assumed."""
     from kvgate.kv import predict_data
-    from kvgate.kv.predict_fit import fit
     from kvgate.kv.predict_run import assumed
+    from kvgate.kv.predict_table import section
     from kvgate.report.predicted import Asked
     from kvgate.spec.load import nearest
 
@@ -86,17 +86,17 @@ def _asked(arguments: argparse.Namespace, limit_s: float | None) -> tuple[Asked,
         raise UsageError(f"--assume: '{arguments.assume}' is no published report{known}")
     place = reports[arguments.assume]
     report = loaded.value.reports[place]
-    fitted = fit(loaded.works[place], [row for row in report.rows if row.use == "fit"])
+    made = section(report, loaded.works[place])
     asked = Asked(
         work=_work(arguments, loaded.works[place]),
         limit=arguments.ttft_limit or "",
         limit_s=limit_s,
         limit_figure="TTFT p90",
-        assumptions=assumed(fitted, arguments.assume),
+        assumptions=assumed(made.fitted, arguments.assume),
         source=f"fitted on report {report.report} ({report.deployment}; {loaded.value.source}, "
-        f"{loaded.value.licence}, {loaded.value.attribution})",
+        f"{loaded.value.licence}, {loaded.value.attribution}); {made.accuracy()}",
     )
-    return asked, fitted
+    return asked, made.fitted
 
 
 def _work(arguments: argparse.Namespace, published: Work) -> Work:

@@ -79,11 +79,18 @@ class Section:
         errors = [abs(c.error) for each in self.rows for c in each.cells if c.judged]
         return max(errors, default=None)
 
+    def accuracy(self) -> str:
+        """Return how far the model is from the report as a sentence."""
+        worst = self.worst()
+        if worst is None:
+            return "no figure of it is judged"
+        return f"the model misses its judged figures by at most {worst:.1%}"
+
 
 def tables(loaded: Loaded) -> tuple[Section, ...]:
     """Return a section for each report, fitted on its rows marked ``fit``."""
     return tuple(
-        _section(report, work)
+        section(report, work, left_out=True)
         for report, work in zip(loaded.value.reports, loaded.works, strict=True)
     )
 
@@ -93,14 +100,15 @@ def within(sections: tuple[Section, ...]) -> bool:
     return all(row.within for section in sections for row in section.rows)
 
 
-def _section(report: Report, work: Work) -> Section:
+def section(report: Report, work: Work, *, left_out: bool = False) -> Section:
+    """Return one report's; with `left_out` each fitted row is also predicted without it."""
     used = [row for row in report.rows if row.use == "fit"]
     fitted = fit(work, used)
     rows = []
     for row in report.rows:
         lacks = fitted.lacks(work, row)
         others = [each for each in used if each is not row]
-        without = fit(work, others) if row in used and others else None
+        without = fit(work, others) if left_out and row in used and others else None
         cells = () if lacks else tuple(_cells(work, fitted, without, row))
         rows.append(TableRow(row, cells, lacks))
     return Section(report, work, fitted, tuple(rows))

@@ -34,6 +34,9 @@ PARAMETERS = {
 NO_INTERFERENCE = 1e-5
 """Below it the interference is at the low end of its search: decodes wait for all prefills."""
 
+MOST_DRAWN = 6
+"""Arms in one picture: as many as there are shapes."""
+
 _HEAD = ("row", "used to", "figure", "published", "predicted", "error", "left out", "")
 
 RULES = (
@@ -179,7 +182,8 @@ class Asked:
 
 
 def forecast_sheet(found: Measured, asked: Asked, forecasts: Sequence[Forecast]) -> Sheet:
-    """Return what a site would do, a part an arm."""
+    """Return what a site would do, a part an arm; the picture has the first few, and recompute."""
+    drawn = [*forecasts[:-1][: MOST_DRAWN - 1], *forecasts[-1:]]
     return Sheet(
         title=f"{asked.work.geometry.name}: what the measured bandwidths come to",
         banner=found.mark,
@@ -191,8 +195,8 @@ def forecast_sheet(found: Measured, asked: Asked, forecasts: Sequence[Forecast])
         parts=(
             Part(
                 title="All arms",
-                picture=by_concurrency(forecasts, asked.limit_s),
-                picture_told="TTFT p90 by concurrency",
+                picture=by_concurrency(drawn, asked.limit_s),
+                picture_told=f"TTFT p90 by concurrency, {len(drawn)} of {len(forecasts)} arms",
             ),
             *(_forecast(each, asked) for each in forecasts),
             Part(
@@ -221,11 +225,12 @@ def _forecast(each: Forecast, asked: Asked) -> Part:
     facts.append((f"{SATURATED:.0%} of its most tok/s", f"at concurrency {_span(each.saturates)}"))
     if each.within_limit:
         facts.append((f"{asked.limit_figure} within {asked.limit}", _kept(each.within_limit)))
+    caption = "Computed anew"
+    if each.bandwidth is not None:
+        caption = "At the measured bandwidth (and at its interval's ends)"
     head = ("concurrency", "TTFT p50", "TTFT p90", "TPOT p50", "tok/s")
     lines = tuple(Line((str(point.concurrency), *_cells(point))) for point in each.points)
-    table = Table(
-        "At the measured bandwidth (and at its interval's ends)", head, lines, (0, 1, 2, 3, 4)
-    )
+    table = Table(caption, head, lines, (0, 1, 2, 3, 4))
     return Part(title=name, facts=tuple(facts), tables=(table,))
 
 
@@ -265,7 +270,8 @@ def _cells(point: Point) -> Iterator[str]:
         told = f"{by * point.middle.value(figure):.4g}"
         if point.slow is not None and point.fast is not None:
             ends = sorted(by * each.value(figure) for each in (point.slow, point.fast))
-            told += f" ({ends[0]:.4g} to {ends[1]:.4g})"
+            low, high = (f"{end:.4g}" for end in ends)
+            told += f" ({low} to {high})" if low != high else ""
         yield f"{told} {shown}".rstrip()
 
 

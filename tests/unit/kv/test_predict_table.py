@@ -84,6 +84,7 @@ def test_fitted_parameters_are_those_of_the_set_up(sections: dict[str, Section])
     assert fitted.values["local"] == pytest.approx(6.94e9, rel=0.05)
     assert 1.3 <= fitted.values["overhead_s"] <= 1.5
     assert fitted.unfitted == ()
+    assert sections["R2"].accuracy() == "the model misses its judged figures by at most 10.5%"
     assert set(sections["R1"].fitted.unfitted) == set(START) - {"overhead_s"}
 
 
