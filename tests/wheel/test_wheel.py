@@ -64,6 +64,7 @@ def test_the_wheel_holds_the_shipped_content_and_nothing_of_this_machine(wheel: 
         }
     assert held == {name: file.read_bytes() for name, file in content.files()}
     assert {name.partition("/")[0] for name in held} == set(content.FOLDERS)
+    assert "inventory/recorded/mi308x-composed/hosts/node2.jsonl" in held
     assert not [name for name in held if "local" in name or "__pycache__" in name]
 
 
