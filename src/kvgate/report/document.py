@@ -49,6 +49,7 @@ def _plain(view: Any) -> Any:
             field.name: _plain(getattr(view, field.name))
             for field in dataclasses.fields(view)
             if field.name not in _FOR_THE_EYE
+            and (getattr(view, field.name) or not field.metadata.get("left_out"))
         }
     if isinstance(view, tuple):
         return [_plain(each) for each in view]

@@ -183,7 +183,8 @@ class GateView:
     criteria: tuple[CriterionView, ...]
     scoped_out: tuple[LeftOut, ...]
     charts: tuple[Chart, ...]
-    pts: tuple[PtsView, ...] = ()
+    # stored only where there is any: older reports read as they always did
+    pts: tuple[PtsView, ...] = dataclasses.field(default=(), metadata=LEFT_OUT)
 
     @property
     def shown(self) -> tuple[CriterionView, ...]:

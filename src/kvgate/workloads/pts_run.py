@@ -39,35 +39,39 @@ def precondition(
     if as_left:
         names = ("pts.purge", "pts.preconditioning")
         return Answer(tuple(Reading(name=name, value=AS_LEFT) for name in names), place.evidence)
-    refs: list[EvidenceRef] = list(place.evidence)
-    target, setting = place.data, place.setting
-    purged = Reading(name="pts.purge", value=NO_PURGE)
-    if place.look and workload.purge:
-        purged, asked = pts_purge.purge(witness, place.look, workload.purge, cancel=told[2])
-        refs += asked
-    elif target.is_ours:
-        place.runner(witness).remove_file(target.path)
+    purged, asked = _purged(witness, workload, place, told)
+    refs = [*place.evidence, *asked]
     readings = [purged]
     if loop.precondition_block:
         output, asked = fio.output_of(
             witness,
-            [pts.precondition_job(loop, target, setting)],
+            [pts.precondition_job(loop, place.data, place.setting)],
             place,
             told,
-            deadline_s=pts.deadline_s(setting, precondition=True),
+            deadline_s=pts.deadline_s(place.setting, precondition=True),
         )
         refs += asked
-        written = sum(each.total_bytes or 0 for each in _moved(output, "write"))
-        readings += [
-            _errors(output),
-            Reading(name="pts.preconditioned", value=Quantity.of(written, "B")),
-        ]
-    block = (loop.precondition_block or 0) // pts.KIB
-    how = f"{pts.PRECONDITION_PASSES} × active range, {block} KiB sequential writes"
-    readings.append(
-        Reading(name="pts.preconditioning", value=how if block else "none: on what a purge left")
-    )
+        readings += [_errors(output), _written("pts.preconditioned", output)]
+    readings.append(Reading(name="pts.preconditioning", value=_how(loop)))
     return Answer(tuple(readings), tuple(refs))
+
+
+def _purged(
+    witness: Witness, workload: PtsWorkload, place: Place, told: Told
+) -> tuple[Reading, tuple[EvidenceRef, ...]]:
+    """Purge a device, or remove our file; return how."""
+    if place.look and workload.purge:
+        return pts_purge.purge(witness, place.look, workload.purge, cancel=told[2])
+    if place.data.is_ours:
+        place.runner(witness).remove_file(place.data.path)
+    return Reading(name="pts.purge", value=NO_PURGE), ()
+
+
+def _how(loop: Loop) -> str:
+    if not loop.precondition_block:
+        return "none: on what a purge left"
+    block = loop.precondition_block // pts.KIB
+    return f"{pts.PRECONDITION_PASSES} × active range, {block} KiB sequential writes"
 
 
 def point(
@@ -105,8 +109,12 @@ def readings(output: fiopy.Output, where: Point) -> tuple[Reading, ...]:
         value = figures.get(name)
         lacks = "" if value is not None else because or "fio did not report it"
         found.append(Reading(name=name, value=value, problem=lacks))
+    return (*found, _written("pts.written", output))
+
+
+def _written(name: str, output: fiopy.Output) -> Reading:
     written = sum(each.total_bytes or 0 for each in _moved(output, "write"))
-    return (*found, Reading(name="pts.written", value=Quantity.of(written, "B")))
+    return Reading(name=name, value=Quantity.of(written, "B"))
 
 
 def _moved(output: fiopy.Output, direction: str) -> list[fiopy.Transfer]:
