@@ -41,8 +41,10 @@ def mounted(lab: Lab) -> Iterator[None]:
     lab.run(*MKFS, lab.loop)
     (lab.folder / "mnt").mkdir()
     lab.run("mount", "-o", "ro", lab.loop, lab.folder / "mnt")
-    yield
-    lab.run("umount", lab.folder / "mnt")
+    try:
+        yield
+    finally:
+        lab.run("umount", lab.folder / "mnt")
 
 
 def mounted_elsewhere(lab: Lab) -> Iterator[None]:
@@ -62,8 +64,10 @@ def mounted_elsewhere(lab: Lab) -> Iterator[None]:
 def swapped_on(lab: Lab) -> Iterator[None]:
     lab.run("mkswap", lab.loop)
     lab.run("swapon", lab.loop)
-    yield
-    lab.run("swapoff", lab.loop)
+    try:
+        yield
+    finally:
+        lab.run("swapoff", lab.loop)
 
 
 def partitioned(lab: Lab) -> Iterator[None]:
@@ -96,8 +100,10 @@ def stale(offset: int, magic: bytes) -> Callable[[Lab], Iterator[None]]:
 
 def held_exclusively(lab: Lab) -> Iterator[None]:
     held = os.open(lab.loop, os.O_RDONLY | os.O_EXCL)
-    yield
-    os.close(held)
+    try:
+        yield
+    finally:
+        os.close(held)
 
 
 def opened(lab: Lab) -> Iterator[None]:
@@ -120,10 +126,10 @@ def locked(lab: Lab) -> Iterator[None]:
 
 def below_a_loop(lab: Lab) -> Iterator[None]:
     above = lab.run("losetup", "--find", "--show", lab.loop)
-    name = above.rpartition("/")[2]
-    yield
-    lab.run("losetup", "-d", above)
-    assert name
+    try:
+        yield
+    finally:
+        lab.run("losetup", "-d", above)
 
 
 def read_only(lab: Lab) -> Iterator[None]:
