@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
@@ -83,10 +84,17 @@ class Lab:
     def name(self) -> str:
         return self.loop.rpartition("/")[2]
 
-    def attach(self, image: Path, *options: str) -> None:
-        """Put `image` behind the loop device."""
-        run("losetup", *options, self.loop, image)
-        self.attached = True
+    def attach(self, image: Path) -> None:
+        """Put `image` behind the loop device; waits for others who took it meanwhile."""
+        until = time.monotonic() + 60
+        while not self.attached:
+            try:
+                run("losetup", self.loop, image)
+                self.attached = True
+            except subprocess.CalledProcessError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.1)
 
     def detach(self) -> None:
         run("losetup", "-d", self.loop)

@@ -133,9 +133,11 @@ def below_a_loop(lab: Lab) -> Iterator[None]:
 
 
 def read_only(lab: Lab) -> Iterator[None]:
-    lab.detach()
-    lab.attach(lab.image, "--read-only")
-    yield
+    lab.run("blockdev", "--setro", lab.loop)
+    try:
+        yield
+    finally:
+        lab.run("blockdev", "--setrw", lab.loop)
 
 
 def of_another_size(lab: Lab) -> Iterator[None]:
