@@ -50,7 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
         default=".",
         help="the folder with gates/, suites/, inventory/ (default: found upwards)",
     )
-    from kvgate.cli.parser_predict import add_predict
+    from kvgate.cli.parser_predict import add_claims, add_predict
 
     verbs = parser.add_subparsers(
         title="verbs", metavar="VERB", required=True, parser_class=_Parser
@@ -61,6 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
     ):
         add(verbs)
     add_predict(verbs, _add, _verb)
+    add_claims(verbs, _add, _verb)
     return parser
 
 

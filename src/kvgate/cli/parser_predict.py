@@ -11,7 +11,7 @@ Add = Callable[[Any, str, str, str], argparse.ArgumentParser]
 
 
 def add_predict(verbs: Any, add: Add, verb: Callable[[str, str], Verb]) -> None:
-    """Add predict and claims to `verbs`; `add` makes one, `verb` names what it calls."""
+    """Add predict to `verbs`; `add` makes one, `verb` names what it calls."""
     parser = add(
         verbs,
         "predict",
@@ -28,23 +28,30 @@ def add_predict(verbs: Any, add: Add, verb: Callable[[str, str], Verb]) -> None:
     parser.add_argument(
         "--from", metavar="RUN", dest="run", help="what the bandwidths that a run measured come to"
     )
+    _asked(parser)
+    _output(parser)
+    parser.set_defaults(verb=verb("predict", "predict_verb"))
+
+
+def _asked(parser: argparse.ArgumentParser) -> None:
+    """Add what is asked of a site: with --from."""
     parser.add_argument("--ttft-limit", metavar="TIME", help="the p90 TTFT to keep, e.g. '15 s'")
     parser.add_argument(
         "--concurrency", metavar="N,…", default="1,2,4,8,16,32,64", help="default: %(default)s"
     )
     parser.add_argument(
         "--assume",
-        metavar="R",
-        default="R2",
-        help="the published report whose prefill, decode and overhead are assumed, and whose model "
-        "and context are taken where none is given (default: %(default)s)",
+        metavar="REPORT",
+        help="whose model, prefill, decode and overhead are taken: of those published "
+        "(default: R2), or of --fit's file (default: its first), for another model or other GPUs",
     )
-    parser.add_argument("--model", metavar="MODEL", help="see `kvgate models`")
     parser.add_argument("--dtype", choices=("bf16", "fp16", "fp8"), help="of the KV")
     parser.add_argument("--tokens", metavar="N", type=int, help="restored tokens a session")
     parser.add_argument("--output-tokens", metavar="N", type=int, help="of each answer")
-    _output(parser)
-    parser.set_defaults(verb=verb("predict", "predict_verb"))
+
+
+def add_claims(verbs: Any, add: Add, verb: Callable[[str, str], Verb]) -> None:
+    """Add claims to `verbs`, likewise."""
     parser = add(
         verbs,
         "claims",

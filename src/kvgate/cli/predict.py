@@ -11,6 +11,7 @@ from kvgate.errors import UnitError, UsageError
 
 if TYPE_CHECKING:
     from kvgate.kv.predict import Work
+    from kvgate.kv.predict_data import Loaded
     from kvgate.kv.predict_fit import Fitted
     from kvgate.report.predicted import Asked
     from kvgate.report.sheet import Sheet
@@ -18,25 +19,25 @@ if TYPE_CHECKING:
 LIMIT_FIGURE = "ttft_p90"
 """What --ttft-limit is a limit on."""
 
+ASSUMED = "R2"
+"""The published report that is assumed unless another is asked for: one instance, TP8."""
+
 
 def predict_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     """Show predicted against published (1: beyond the bar), or a site's figures (2: unknown)."""
-    chosen = [arguments.published, arguments.fit is not None, arguments.run is not None]
+    chosen = [arguments.published, bool(arguments.fit or arguments.run)]
     if sum(chosen) != 1:
-        raise UsageError("predict takes exactly one of --published, --fit FILE and --from RUN")
+        raise UsageError(
+            "predict takes --published, or --fit FILE, or --from RUN (with --fit FILE)"
+        )
     return _forecast(arguments) if arguments.run else _published(arguments)
 
 
 def _published(arguments: argparse.Namespace) -> int:
-    from kvgate.kv import predict_data
     from kvgate.kv.predict_table import tables, within
     from kvgate.report.predicted import published_document, published_sheet
 
-    own = own_models(arguments)
-    if arguments.fit:
-        loaded = predict_data.load(Path(arguments.fit), own)
-    else:
-        loaded = predict_data.published(own)
+    loaded = _rows(arguments)
     sections = tables(loaded)
     show(
         arguments,
@@ -44,6 +45,16 @@ def _published(arguments: argparse.Namespace) -> int:
         published_document(loaded.value, sections),
     )
     return 0 if within(sections) else 1
+
+
+def _rows(arguments: argparse.Namespace) -> Loaded:
+    """Return the rows of --fit's file, else the published ones."""
+    from kvgate.kv import predict_data
+
+    own = own_models(arguments)
+    if arguments.fit:
+        return predict_data.load(Path(arguments.fit), own)
+    return predict_data.published(own)
 
 
 def _forecast(arguments: argparse.Namespace) -> int:
@@ -72,19 +83,18 @@ def _forecast(arguments: argparse.Namespace) -> int:
 
 
 def _asked(arguments: argparse.Namespace, limit_s: float | None) -> tuple[Asked, Fitted]:
-    """Return what is asked, and the parameters of the published report that are assumed."""
-    from kvgate.kv import predict_data
+    """Return what is asked, and the parameters of the report that are assumed."""
     from kvgate.kv.predict_run import assumed
     from kvgate.kv.predict_table import section
     from kvgate.report.predicted import Asked
     from kvgate.spec.load import nearest
 
-    loaded = predict_data.published()
+    loaded = _rows(arguments)
     reports = {each.report: place for place, each in enumerate(loaded.value.reports)}
-    if arguments.assume not in reports:
-        known = nearest(arguments.assume, reports)
-        raise UsageError(f"--assume: '{arguments.assume}' is no published report{known}")
-    place = reports[arguments.assume]
+    name = arguments.assume or (next(iter(reports)) if arguments.fit else ASSUMED)
+    if name not in reports:
+        raise UsageError(f"--assume: '{name}' is no report of these{nearest(name, reports)}")
+    place = reports[name]
     report = loaded.value.reports[place]
     made = section(report, loaded.works[place])
     asked = Asked(
@@ -92,7 +102,7 @@ def _asked(arguments: argparse.Namespace, limit_s: float | None) -> tuple[Asked,
         limit=arguments.ttft_limit or "",
         limit_s=limit_s,
         limit_figure="TTFT p90",
-        assumptions=assumed(made.fitted, arguments.assume),
+        assumptions=assumed(made.fitted, name),
         source=f"fitted on report {report.report} ({report.deployment}; {loaded.value.source}, "
         f"{loaded.value.licence}, {loaded.value.attribution}); {made.accuracy()}",
     )
@@ -103,11 +113,7 @@ def _work(arguments: argparse.Namespace, published: Work) -> Work:
     """Return the work asked for; what is not asked for is as in the report that is assumed."""
     import dataclasses
 
-    from kvgate.kv.models import known, named
-
     changes: dict[str, Any] = {}
-    if arguments.model:
-        changes["geometry"] = named(arguments.model, known(own_models(arguments)))
     for name in ("dtype", "tokens", "output_tokens"):
         if (value := getattr(arguments, name)) is not None:
             changes[name] = value

@@ -76,8 +76,8 @@ def test_published_rows_are_told_with_their_licence(capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "exactly one of --published, --fit FILE and --from RUN"),
-        (["--published", "--fit", "x"], "exactly one of"),
+        ([], "predict takes --published, or --fit FILE, or --from RUN"),
+        (["--published", "--fit", "x"], "predict takes"),
         (["--from", "no-such-run"], "is no run"),
         (["--from", "x", "--ttft-limit", "15"], "is no time above 0"),
         (["--from", "x", "--ttft-limit", "-1 s"], "is no time above 0"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kvgate.cli import main
 from kvgate.kv.geometry import Geometry
 from kvgate.kv.predict import RECOMPUTE, Parameters, Work, predict
 from kvgate.kv.predict_fit import START, Fitted
@@ -25,6 +27,23 @@ WORK = Work(
 PARAMETERS = Parameters(
     prefill=1890.0, overhead_s=1.4, decode_base_s=0.02, decode_each_s=0.0005, interference=0.0
 )
+
+ROWS = """\
+source: made up
+licence: none
+attribution: nobody
+reports:
+  - report: A
+    deployment: d
+    model: qwen2.5-32b
+    dtype: bf16
+    tokens: 8192
+    output_tokens: 64
+    instances: 1
+    rows:
+      - {arm: device, concurrency: 4, use: fit, ttft_p50: 2 s, throughput: 72.9 tok/s}
+      - {arm: device, concurrency: 16, use: fit, ttft_p50: 5 s, throughput: 140.9 tok/s}
+"""
 
 
 def rounds(arm: str, *values: object) -> list[tuple[str, object, str]]:
@@ -115,3 +134,31 @@ def test_what_no_row_tells_is_not_assumed() -> None:
     values = assumed(Fitted(dict(START), ("local",)), "R2")
     assert values["prefill"] == START["prefill"]
     assert "local" not in values
+
+
+def test_a_run_is_reckoned_with_what_is_assumed_of_a_file(
+    make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make_run(*rounds("device", "10 GB/s", "11 GB/s"))
+    assert main(["predict", "--from", str(run), "--ttft-limit", "15 s", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["session_bytes"] == 7_671_382_016
+    assert "CC-BY-4.0" in told["assumed"]["source"]
+    assert [each["arm"] for each in told["forecasts"]] == ["device", "recompute"]
+    assert (
+        "node1: arms.read_bw of job kv-restore on arm local was not measured (G2)"
+        in told["missing"]
+    )
+    path = tmp_path / "rows.yaml"
+    path.write_text(ROWS)
+    words = ["predict", "--from", str(run), "--fit", str(path)]
+    assert main(words) == 2  # nothing in that file tells the prefill rate
+    assert "report A tells nothing of prefill" in capsys.readouterr().err
+    path.write_text(
+        ROWS
+        + "      - {arm: recompute, concurrency: 4, use: fit, ttft_p50: 9 s, tpot_p50: 30 ms}\n"
+    )
+    assert main([*words, "--tokens", "4096", "--concurrency", "4"]) == 0
+    assert "4,096 tokens of qwen2.5-32b" in capsys.readouterr().out
+    assert main([*words, "--assume", "B"]) == 64
+    assert "'B' is no report of these" in capsys.readouterr().err
