@@ -24,7 +24,7 @@ from kvgate.errors import CommandError, ParseError
 from kvgate.model.part import PartKind, item_of, kind_of, serial_key
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading
-from kvgate.probes import parts_read
+from kvgate.probes import parts_optics, parts_read
 from kvgate.probes.base import Command, Probe, answer, reading
 from kvgate.probes.parts_read import Part
 from kvgate.spec.inventory import Host
@@ -132,6 +132,6 @@ PROBES: tuple[Probe, ...] = (
         "ethtool",
     ),
     _probe(
-        "parts: optics", ("optic",), parts_read.optics_of, parts_read.optics_commands, "ethtool"
+        "parts: optics", ("optic",), parts_optics.optics_of, parts_optics.optics_commands, "ethtool"
     ),
 )

@@ -1,4 +1,4 @@
-"""Reads the parts of a host, kind by kind: firmware tables, drives, GPUs, cards, optics."""
+"""Reads the parts of a host, kind by kind: firmware tables, drives, GPUs, cards."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from kvgate.errors import KvgateError
 from kvgate.model.part import PartKind
-from kvgate.parse import dmi, drvinfo, optics, sysfs, vpd
+from kvgate.parse import dmi, drvinfo, sysfs, vpd
 from kvgate.parse.pci import DISPLAY, Function
 from kvgate.parse.text import available
 from kvgate.probes import drives, pci
@@ -289,14 +289,15 @@ def _gpu(function: Function, driven: sysfs.Attributes, slots: dict[str, str]) ->
     )
 
 
-# network cards and optics
+# network cards
 
 
 def _lspci(host: Host, kind: str) -> tuple[str, ...]:
     return as_root(host, "lspci", "-D", "-vv", "-d", kind)
 
 
-def _ethtool(host: Host, what: str) -> list[tuple[str, tuple[str, ...]]]:
+def ethtool(host: Host, what: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Return each declared port, and the command that asks ethtool `what` of it."""
     names = host.items("nic")
     return [(name, as_root(host, "ethtool", what, name)) for name in names]
 
@@ -304,7 +305,7 @@ def _ethtool(host: Host, what: str) -> list[tuple[str, tuple[str, ...]]]:
 def cards_commands(host: Host) -> tuple[Command, ...]:
     """Return what is asked for network cards."""
     listed = [_lspci(host, kind) for kind in _CARD_CLASSES]
-    ports = [argv for _, argv in _ethtool(host, "-i")]
+    ports = [argv for _, argv in ethtool(host, "-i")]
     return tuple(Command(argv=argv) for argv in (*listed, SLOTS, PORTS, *ports))
 
 
@@ -361,7 +362,7 @@ def _firmware(witness: Witness) -> tuple[dict[str, str], list[Testimony]]:
     """Return PCI address → firmware of the declared ports that tell theirs."""
     found: dict[str, str] = {}
     asked = []
-    for _, argv in _ethtool(witness.host, "-i"):
+    for _, argv in ethtool(witness.host, "-i"):
         told = witness.ask(argv, timeout_s=SHORT_S, env=PLAIN)
         asked.append(told)
         if told.result.ok:
@@ -369,38 +370,3 @@ def _firmware(witness: Witness) -> tuple[dict[str, str], list[Testimony]]:
             if info.bus and info.firmware:
                 found[info.bus] = info.firmware
     return found, asked
-
-
-def optics_commands(host: Host) -> tuple[Command, ...]:
-    """Return what is asked for the modules in declared ports."""
-    return tuple(Command(argv=argv) for _, argv in _ethtool(host, "-m"))
-
-
-def optics_of(witness: Witness) -> Found:
-    """Return the modules (optics, or cables with an EEPROM) in the declared ports.
-
-    Raises UntoldError with those that can be read, where one can't.
-    """
-    parts, asked, untold = [], [], []
-    wanted = _ethtool(witness.host, "-m")
-    if not wanted:
-        raise UntoldError("no network port is declared for this host")
-    for name, argv in wanted:
-        told = witness.ask(argv, timeout_s=SHORT_S, env=PLAIN)
-        asked.append(told)
-        if not told.result.ok:
-            untold.append(f"{name}: {refusal(told, 'ethtool')}")
-            continue
-        module = optics.module(told.stdout)
-        parts.append(
-            Part(
-                kind="optic",
-                serial=module.serial,
-                model=" ".join(filter(None, (module.vendor, module.part_number))) or None,
-                part_number=module.part_number,
-                places=(name,),
-            )
-        )
-    if untold:
-        raise UntoldError("; ".join(untold), *asked, parts=parts)
-    return parts, asked

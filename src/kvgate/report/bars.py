@@ -69,28 +69,21 @@ def draw(
     groups = data.groups[:_SHOWN]
     height = _TOP + _ROW * len(groups) + 40
     board = svg.Drawing(name, _WIDTH, height, title=title, description=_told(data, groups))
-    scale = svg.from_zero(
-        [data.scaled(value) for group in groups for _, value in group.rounds],
-        _LEFT,
-        _WIDTH - _RIGHT,
-    )
+    drawn = [data.scaled(value) for group in groups for _, value in group.rounds]
+    scale = svg.from_zero(drawn, _LEFT, _WIDTH - _RIGHT)
     bottom = _TOP + _ROW * len(groups)
     _axis(board, scale, bottom, show.written(data.unit))
     for row, group in enumerate(groups):
         share = ceilings.share(group) if ceilings else ""
         _bar(board, scale, data, group, _TOP + _ROW * row, bounds.get(group.key[0]), share)
     board.line(_LEFT, _TOP, _LEFT, bottom, "axis")
-    return Chart(
-        name,
-        title,
-        _note(data, what, ceilings),
-        board.markup(),
-        columns=("Job", "Median", "Rounds", "Limit", *(("Of ceiling",) if ceilings else ())),
-        rows=tuple(
-            (*_row(data, group, bounds), *((ceilings.told(group),) if ceilings else ()))
-            for group in data.groups
-        ),
-    )
+    columns = ("Job", "Median", "Rounds", "Limit", *(("Of ceiling",) if ceilings else ()))
+    rows = [
+        (*_row(data, group, bounds), *((ceilings.told(group),) if ceilings else ()))
+        for group in data.groups
+    ]
+    note = _note(data, what, ceilings)
+    return Chart(name, title, note, board.markup(), columns=columns, rows=tuple(rows))
 
 
 def _axis(board: svg.Drawing, scale: svg.Scale, bottom: float, unit: str) -> None:
@@ -126,17 +119,7 @@ def _bar(
         board.text(_LEFT - 8, middle + 13, _short(below), "tick", "end")
     end = scale(data.scaled(group.median))
     board.rect(_LEFT, middle - 8, end - _LEFT, 16, "bar", f"{label}: {data.shown(group.median)}")
-    spread = 4.5 if len(group.rounds) > 1 else 0.0
-    for number, (round_, value) in enumerate(group.rounds):
-        offset = spread * (2 * (number % 2) - 1)
-        board.point(
-            scale(data.scaled(value)),
-            middle + offset,
-            "circle",
-            "dot",
-            f"{label}, round {round_ or '?'}: {data.shown(value)}",
-            2.8,
-        )
+    _dots(board, scale, data, group, middle)
     furthest = max([end, *(scale(data.scaled(value)) for _, value in group.rounds)])
     if found := _interval(group):
         low, high = (scale(data.scaled(value)) for value in (found.low, found.high))
@@ -153,6 +136,15 @@ def _bar(
     board.text(furthest + 8, middle + (0 if share else 4), data.shown(group.median), "value")
     if share:
         board.text(furthest + 8, middle + 13, f"{share} of ceiling", "tick")
+
+
+def _dots(board: svg.Drawing, scale: svg.Scale, data: Grouped, group: Group, middle: float) -> None:
+    """Draw a dot a round, neighbours a little apart."""
+    spread = 4.5 if len(group.rounds) > 1 else 0.0
+    for number, (round_, value) in enumerate(group.rounds):
+        offset = spread * (2 * (number % 2) - 1)
+        told = f"{group.key[0]}, round {round_ or '?'}: {data.shown(value)}"
+        board.point(scale(data.scaled(value)), middle + offset, "circle", "dot", told, 2.8)
 
 
 def _interval(group: Group) -> Interval | None:
