@@ -1,1 +1,1 @@
-"""Calculates: geometry of KV caches, ceilings of paths. No host is touched."""
+"""Calculates: geometry of KV caches, ceilings of paths, predictions, claims. No host is touched."""

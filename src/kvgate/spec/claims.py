@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -40,7 +41,7 @@ Count = Annotated[int, pydantic.Field(ge=1, le=10**15)]
 def _figure(value: Quantity) -> Quantity:
     if value.dimension not in ("time", "tok/s", "req/s", "bytes/s", "IOPS"):
         raise ValueError(f"'{value}' is no time and no rate")
-    if not 0 < value.base < 10**24:
+    if not Fraction(1, 10**12) <= value.base <= 10**24:
         raise ValueError(f"'{value}' is not above 0, or out of all bounds")
     return value
 

@@ -207,6 +207,30 @@ def test_precision_is_that_of_the_digits_written(text: str, plain: str, zeros: s
     assert ulp(Decimal(text), zeros=True) == Fraction(zeros)
 
 
+extremes = st.sampled_from(["1e-12", "0.5", "1", "7.15", "450", "1e3", "1e24"])
+
+
+@given(extremes, extremes, st.sampled_from(["times", "higher", "lower"]))
+def test_figures_out_to_their_bounds_give_a_finding(before: str, after: str, form: str) -> None:
+    stated = "2 x" if form == "times" else "20 %"
+    body = f"before: {before} s, after: {after} s, form: {form}, stated: {stated}"
+    assert one(f"ratio: {{{body}, statistic: p50, deployment: d}}").arithmetic
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "transfer: {bytes: 1e24 B, count: 1000000000000000, time: 1 ns, stated: 1 B/s}",
+        "transfer: {bytes: 1 B, time: 1e9 s, stated: 1e18 B/s}",
+        "size: {stated: 1e24 B, kv: {model: kimi-k2, tokens: 1000000000000000, sessions: 1000000}}",
+        "size: {stated: 1 PiB, weights: {count: 1, bits: 1}}",
+        "link: {speed: 1000 Tb/s, ports: 1024, pcie: {speed: 64 GT/s, lanes: 32}}",
+    ],
+)
+def test_the_largest_and_smallest_that_are_read_give_a_finding(body: str) -> None:
+    assert one(body).arithmetic
+
+
 numbers = st.decimals(min_value="0.1", max_value="99999", places=1)
 
 

@@ -83,6 +83,8 @@ def test_what_is_wrong_is_named_with_its_line(old: str, new: str, told: str) -> 
         ("ratio: {before: 1 s, after: 2 s, form: times, stated: 2 %}", "times are in 'x'"),
         ("ratio: {before: 1 s, after: 2 s, form: higher, stated: 2 x}", "times are in 'x'"),
         ("ratio: {before: 1 s, after: 0 s, form: times, stated: 2 x}", "is not above 0"),
+        ("ratio: {before: 1 s, after: 1e-900 s, form: times, stated: 2 x}", "is not above 0"),
+        ("ratio: {before: 1e900 s, after: 1 s, form: times, stated: 2 x}", "out of all bounds"),
         ("ratio: {before: 1 GB, after: 2 GB, form: times, stated: 2 x}", "no time and no rate"),
         ("range: {low: 2 x, high: 2 x, of: [a, b]}", "is not below"),
         ("range: {low: 2 x, high: 3 x, of: [a]}", "at least 2 items"),
