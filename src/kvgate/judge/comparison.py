@@ -14,7 +14,7 @@ from kvgate.model.quantity import Quantity
 from kvgate.model.record import Measurement
 from kvgate.model.verdict import Verdict
 from kvgate.spec.gate import Criterion, Limit
-from kvgate.spec.ratio import RatioOf
+from kvgate.spec.ratio import AGAIN, RatioOf
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,8 +64,19 @@ def _check(criterion: Criterion, limit: Limit, found: Compared, beyond: int) -> 
         because = f"{because}; {extra}" if because else extra
     if found.verdict is Verdict.PASS and found.drift:
         because = "; ".join(filter(None, (because, f"it {found.drift}, which changes nothing")))
+    because = "; ".join(filter(None, (because, _against_itself(criterion, found))))
     off, close = _distance(criterion, limit, found)
     return Check(found.verdict, _shown(found), because, off, close)
+
+
+def _against_itself(criterion: Criterion, found: Compared) -> str:
+    """Return what an A/A comparison shows: it has no winner; "" of two arms, or undecided."""
+    spec, interval = criterion.ratio, found.interval
+    if spec is None or interval is None or spec.of.removesuffix(AGAIN) != spec.to:
+        return ""
+    if interval.low <= 1 <= interval.high:
+        return "no difference shown"
+    return "an arm differs from itself by more than chance: its second run is not like its first"
 
 
 def _shown(found: Compared) -> str:

@@ -67,7 +67,7 @@ def under_test(witness: Witness) -> Witness:
         return witness
     if device.scratch is None:
         raise NotRunError(
-            (f"{witness.host.name}: arm 'device' is disk {device.disk}, and these jobs take files",),
+            (f"{witness.host.name}: arm 'device' is disk {device.disk}; these jobs take files",),
             hint="give the arm a 'scratch' folder on it too, or scope these criteria out",
         )
     return on(witness, device.scratch)

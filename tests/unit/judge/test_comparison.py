@@ -177,6 +177,27 @@ def test_the_noise_floor_is_that_of_the_runs_a_a_rounds(compared, taken) -> None
 
 
 @pytest.mark.parametrize(
+    ("again", "verdict", "says"),
+    [
+        (10.0, Verdict.PASS, "no difference shown"),
+        (9.5, Verdict.PASS, "differs from itself by more than chance"),
+        (20.0, Verdict.FAIL, "differs from itself by more than chance"),
+    ],
+)
+def test_an_arm_against_itself_has_no_winner(
+    compared, taken, again: float, verdict: Verdict, says: str
+) -> None:
+    """Also where its second run is better within the limit: that is noise that chance isn't."""
+    spec = compared(
+        ratio={"of": "local-again", "to": "local", "better": "lower"},
+        limits={"acceptance": {"within": ["0.9 x", "1.1 x"]}},
+    )
+    found = judged(spec, runs(taken, {"local": 10.0, "local-again": again}))
+    assert found.verdict is verdict
+    assert says in found.hosts[0].because
+
+
+@pytest.mark.parametrize(
     ("noise", "margin"), [(0.001, "3 %"), (0.0399, "4 %"), (0.0401, "4.1 %"), (0.3, "5 %")]
 )
 def test_the_margin_proposed_is_the_noise_within_3_and_5_percent(noise, margin) -> None:

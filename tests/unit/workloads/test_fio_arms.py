@@ -122,7 +122,7 @@ def test_the_storage_under_test_is_arm_device_where_there_is_one(bench: Any) -> 
     assert folder(scratch="/s", arms={"local": {"scratch": "/l"}}) == "/s"
     assert folder(scratch="/s", arms={"device": {"scratch": "/d"}}) == "/d"
     disks = {"disks": [{"serial": "S1"}]}
-    with pytest.raises(NotRunError, match="is disk S1, and these jobs take files"):
+    with pytest.raises(NotRunError, match="is disk S1; these jobs take files"):
         folder(scratch="/s", arms={"device": {"disk": "S1"}}, declared=disks)
 
 
