@@ -7,7 +7,7 @@ READY := .venv/ready
 PYTHONS := .make/pythons/ready
 JOBS ?= 2
 
-.PHONY: run test test-stats test-corpus test-faults lint bench bundle test-bundle setup clean help
+.PHONY: run test test-stats test-corpus test-faults lint bench bench-fanout bundle test-bundle setup clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -33,6 +33,10 @@ lint: $(READY) ## only the linters, types and layers
 
 bench: $(READY) ## benchmarks against peers, side by side (not part of `make test`)
 	@$(BIN)/python -m pytest tests/benchmarks -q -o norecursedirs= -p no:xdist --benchmark-columns=median,ops,rounds
+
+bench-fanout: $(READY) ## 1,000 hosts at once beside asyncssh, xargs ssh, ansible and parallel-ssh
+	-@$(BIN)/python -m pip install -q -e '.[bench]'
+	@$(BIN)/python -m pytest tests/benchmarks/test_fanout.py -q -o norecursedirs= -p no:xdist
 
 bundle: $(READY) ## one archive in dist/ that installs on a machine without network
 	@$(BIN)/python tools/bundle.py

@@ -17,6 +17,8 @@ from kvgate.spec.inventory import Host
 from kvgate.transport.base import OUTPUT_CAP_BYTES, CommandResult, Transport
 from kvgate.untrusted import known_secrets, mask, mask_bytes
 
+_SMALL = 64 * 1024
+
 Keep = Callable[[Evidence], EvidenceRef]
 """Stores a piece of evidence and returns its SHA-256 (`store.run.RunWriter.evidence`)."""
 
@@ -88,6 +90,10 @@ class Witness:
 
 def masked(piece: Evidence) -> Evidence:
     """Return `piece` without the secrets it holds; `piece` itself where it holds none."""
+    if len(piece.stdout) + len(piece.stderr) <= _SMALL:  # most: looked through at once
+        told = ("\n".join(piece.command)).encode("utf-8", "surrogatepass")
+        if not mask_bytes(b"\n".join((told, piece.stdout, piece.stderr)))[1]:
+            return piece
     words = tuple(mask(word) for word in piece.command)
     stdout, in_stdout = mask_bytes(piece.stdout)
     stderr, in_stderr = mask_bytes(piece.stderr)

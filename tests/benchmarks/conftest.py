@@ -16,6 +16,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
+def told(request: pytest.FixtureRequest) -> list[str]:
+    """Return the lines that are shown at the end, to add to."""
+    return request.config.stash[LINES]
+
+
+@pytest.fixture
 def beside(benchmark: pytest.FixtureRequest, request: pytest.FixtureRequest) -> Callable[..., None]:
     """Return a function that times `ours` and `peer` in turns and prints rates and their ratio.
 

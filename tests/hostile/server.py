@@ -20,6 +20,8 @@ from typing import Any
 import asyncssh
 
 HOUR = 3600
+HEALTHY = [f"127.0.1.{number}" for number in range(1, 16)]
+"""Addresses at which a host `behaves` too, at the same port."""
 SECRETS = (
     b"db: password=correct-horse-battery\n"
     b"Authorization: Bearer abcdef0123456789.token\n"
@@ -130,6 +132,7 @@ async def run_really(process: Process, *, path: str = "", noise: int = 0) -> Non
     await process.redirect(child.stdin, child.stdout, child.stderr)
     status = await child.wait()
     await process.stdout.drain()
+    await process.stderr.drain()
     process.exit(status)
 
 
@@ -145,6 +148,24 @@ def another_day(folder: Path) -> Act:
     )
     (tools / "date").write_text(script)
     (tools / "date").chmod(0o755)
+    return lambda process: run_really(process, path=f"{tools}:")
+
+
+def full_disk(folder: Path) -> Act:
+    """Return what runs commands on a host where nothing more can be written to any disk."""
+    tools = folder / "full"
+    tools.mkdir()
+    full = "No space left on device"
+    failed = f'echo "{{0}}: {full}" >&2; exit 1'
+    scripts = {
+        "mkdir": failed.format("mkdir: cannot create directory"),
+        "cat": "if [ -f /proc/self/fd/1 ]; then\n"
+        f"  /bin/cat >/dev/null; {failed.format('cat: write error')}\n"
+        'fi\nexec /bin/cat "$@"',
+    }
+    for name, script in scripts.items():
+        (tools / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tools / name).chmod(0o755)
     return lambda process: run_really(process, path=f"{tools}:")
 
 
@@ -256,6 +277,7 @@ def acts(folder: Path) -> dict[str, Act]:
         "fifth": fifth,
         "noisy": lambda process: run_really(process, noise=2 * 2**20),
         "day_off": another_day(folder),
+        "full_disk": full_disk(folder),
         "behaves": run_really,
         "changed_key": hang,
     }
@@ -302,6 +324,10 @@ async def serve(folder: Path) -> dict[str, int]:
         acceptor = await asyncssh.listen(**options | more)
         ports[name] = acceptor.get_port()
         known.append(f"[127.0.0.1]:{ports[name]} {public}\n")
+        if name == "behaves":  # a whole row of such hosts, by address
+            more |= {"host": HEALTHY, "port": ports[name]}
+            _kept.append(await asyncssh.listen(**options | more))
+            known.extend(f"[{address}]:{ports[name]} {public}\n" for address in HEALTHY)
 
     for name, act in acts(folder).items():
         await listen(name, Server, act)

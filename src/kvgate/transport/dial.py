@@ -10,12 +10,12 @@ import getpass
 import hashlib
 import io
 import ipaddress
+import os
 import queue
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import paramiko
@@ -188,8 +188,8 @@ def _algorithms(keytype: str) -> Sequence[str]:
     return _RSA if keytype == "ssh-rsa" else (keytype,)
 
 
-def _known_hosts(host: Host) -> Path:
-    return Path(host.known_hosts or "~/.ssh/known_hosts").expanduser()
+def _known_hosts(host: Host) -> str:
+    return os.path.expanduser(host.known_hosts or "~/.ssh/known_hosts")  # noqa: PTH111  as in hostkeys
 
 
 def _known(host: Host) -> tuple[hostkeys.KnownKey, ...]:
