@@ -12,10 +12,14 @@ from pathlib import Path
 
 from kvgate.errors import ParseError, UsageError
 from kvgate.parse import registry
+from kvgate.transport.base import OUTPUT_CAP_BYTES
 
 FIO = "fio"
 FIO_LOGS = {"fio_lat_log": "lat", "fio_bw_log": "bw", "fio_iops_log": "iops", "fio_hist_log": ""}
 """Read by fiopy, which knows nothing of kvgate; all other tools by kvgate.parse."""
+
+MOST_OF_FIO = 2**30
+"""Bytes that are read of fio's output and logs, which grow with the hours measured."""
 
 
 def parse_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
@@ -28,7 +32,7 @@ def parse_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
         raise UsageError("whose output is it?", hint="name a tool; `kvgate parse --list` has all")
     if arguments.tool not in known:
         raise registry.unknown(arguments.tool, known)
-    answer = _answer(arguments.file)
+    answer = _answer(arguments.file, arguments.tool)
     found: object
     if arguments.tool == FIO:
         found = _fio(answer, arguments.exit_code)
@@ -40,13 +44,23 @@ def parse_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     return 0
 
 
-def _answer(file: str) -> bytes:
-    if file == "-":
-        return sys.stdin.buffer.read()
+def _answer(file: str, tool: str) -> bytes:
+    """Return what the file holds; no more than kvgate would take of a host, fio's logs apart."""
+    most = MOST_OF_FIO if tool == FIO or tool in FIO_LOGS else OUTPUT_CAP_BYTES
     try:
-        return Path(file).read_bytes()
+        if file == "-":
+            answer = sys.stdin.buffer.read(most + 1)
+        else:
+            with Path(file).open("rb") as opened:
+                answer = opened.read(most + 1)
     except OSError as err:
         raise UsageError(f"{file} can't be read: {err.strerror or err}") from err
+    if len(answer) > most:
+        raise ParseError(
+            f"{tool}: the answer is over {most // 2**20} MiB, more than is taken of any host",
+            hint="is it one answer? cut a kernel log to the days that matter",
+        )
+    return answer
 
 
 def _fio(answer: bytes, exit_code: int | None) -> object:

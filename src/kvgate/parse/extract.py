@@ -134,7 +134,7 @@ def _of_lines(pattern: str, answer: bytes, tool: str) -> tuple[Row, ...]:
     compiled = _compiled(pattern)
     matches = (
         compiled.fullmatch(line)
-        for line in map(str.strip, lines(answer, tool))
+        for line in map(str.strip, lines(answer, tool, longest=len(answer)))
         if len(line) <= LONGEST_LINE
     )
     found = tuple(match.groupdict() for match in matches if match)

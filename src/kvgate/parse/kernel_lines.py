@@ -27,6 +27,9 @@ _INNER = re.compile(
 )
 _SECONDS = re.compile(r"\s*\d{1,20}(?:\.\d{1,9})?")
 _CUT = re.compile(r"\s*(?:\.\.\.|\[\.\.\.\]|-+ ?snip(?:ped)? ?-+|```)\s*")
+_LONGEST = 2**16
+"""Characters of a message that are read; the kernel's own records have some 1,000."""
+
 _REFUSALS = ("read kernel buffer failed", "Operation not permitted", "No journal files were")
 
 
@@ -97,16 +100,24 @@ def _joined(
 ) -> Iterator[Message]:
     """Yield the messages; `hosted`: host and daemon follow the stamps, as syslog writes them."""
     held: Message | None = None
+    more: list[str] = []
     for number, line, match in lines:
-        if held and not match and _continues(held, line, stamped, says):
-            held = held._replace(text=f"{held.text.rstrip()} {line.strip()}")
+        if held and not match and _continues(held, more, line, stamped, says):
+            more.append(line.strip())
             continue
         if held:
-            yield held
+            yield _with(held, more)
         others = hosted and _daemon(line, match) not in (None, "kernel")
-        held = None if others else _message(number, line, match, hosted)
+        held, more = None if others else _message(number, line, match, hosted), []
     if held:
-        yield held
+        yield _with(held, more)
+
+
+def _with(held: Message, more: list[str]) -> Message:
+    """Return the message with the lines that go on with it, no longer than any can be."""
+    if not more and len(held.text) <= _LONGEST:
+        return held
+    return held._replace(text=" ".join([held.text.rstrip(), *more])[:_LONGEST])
 
 
 def _daemon(line: str, match: re.Match[str] | None) -> str | None:
@@ -117,9 +128,11 @@ def _daemon(line: str, match: re.Match[str] | None) -> str | None:
     return origin["daemon"] if origin else None
 
 
-def _continues(held: Message, line: str, stamped: bool, says: Callable[[str], bool]) -> bool:
+def _continues(
+    held: Message, more: list[str], line: str, stamped: bool, says: Callable[[str], bool]
+) -> bool:
     if not stamped or held.stamp is None:
-        return held.text.rstrip().endswith((":", ","))
+        return (more[-1] if more else held.text.rstrip()).endswith((":", ","))
     return not says(line)
 
 

@@ -14,6 +14,7 @@ MISSING = frozenset({"", "-", "n/a", "na", "none", "null", "unknown", "not avail
 
 _WHOLE = re.compile(r"[0-9]{1,39}")  # 39 digits hold any 128-bit counter
 _SHOWN = 60
+LONGEST_LINE = 2**16
 
 
 def refuse(tool: str, what: str, hint: str = "") -> NoReturn:
@@ -44,9 +45,15 @@ def decoded(answer: bytes, tool: str) -> str:
         raise ParseError(f"{tool}: the answer is not UTF-8: {err.reason} at {err.start}") from err
 
 
-def lines(answer: bytes, tool: str) -> list[str]:
-    """Return the lines of `answer`, ends (also CRLF) taken off; raises ParseError as `decoded`."""
-    return decoded(answer, tool).replace("\r\n", "\n").split("\n")
+def lines(answer: bytes, tool: str, *, longest: int = LONGEST_LINE) -> list[str]:
+    """Return the lines of `answer`, ends (also CRLF) taken off; raises ParseError as `decoded`.
+
+    A line longer than any tool prints is refused, too: patterns may take long over it.
+    """
+    found = decoded(answer, tool).replace("\r\n", "\n").split("\n")
+    if len(answer) > longest and (most := max(map(len, found))) > longest:
+        refuse(tool, f"a line has {most:,} characters, more than any that it prints")
+    return found
 
 
 def whole(text: str, tool: str, field: str) -> int:

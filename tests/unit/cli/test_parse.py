@@ -58,6 +58,15 @@ def test_a_refused_answer_is_told_with_exit_code_3(capsys: Captured, tmp_path: P
     assert "lscpu: the answer holds a NUL byte" in shown.err
 
 
+def test_no_more_is_read_than_of_a_host(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["parse", "lscpu", "/dev/zero"]) == 3  # it has no end
+    assert "over 16 MiB" in capsys.readouterr().err
+    stdin = SimpleNamespace(buffer=io.BytesIO(b"CPU(s): 2\n" * 2_000_000))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert main(["parse", "lscpu"]) == 3
+    assert stdin.buffer.tell() <= 2**24 + 1
+
+
 def test_the_exit_code_of_the_command_counts(capsys: Captured) -> None:
     saved = str(RECORDED / "rdma_link/composed-6.1.txt")
     assert main(["parse", "rdma_link", saved, "--exit-code", "1"]) == 3
