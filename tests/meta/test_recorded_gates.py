@@ -149,7 +149,7 @@ def test_a_soak_is_refused_on_recorded_hosts_by_name(site: Site) -> None:
     assert site.kvgate("run").returncode == 0
     recorded(site, site.newest())
     act(site, "G4")
-    done = site.kvgate("run", *REPLAY[:2])
+    done = site.kvgate("run", *REPLAY[:2], "--plan", "gates/plans/rehearsal.yaml")
     assert done.returncode == 2, done.stderr
     because = {f["because"] for f in site.findings().values()}
     assert because == {"a soak is time under load, which no recording has: here"}
