@@ -131,7 +131,21 @@ given_up() {{ # number index:length:began
   active=$((active - 1))
 }}
 
+# shellcheck disable=SC2317  # it is called, by a trap
+gone() {{ # a job that is being ended may still write into the folder while it is removed
+  for _ in 1 2 3 4 5; do
+    rm -rf "$dir" 2>/dev/null
+    [ -e "$dir" ] || return 0
+  done
+  sleep 1
+  rm -rf "$dir"
+}}
+
 main() {{
+  [ -r /proc/uptime ] || {{
+    echo 'kvgate: /proc/uptime is not there: is /proc mounted?' >&2
+    exit 69
+  }}
   umask 077
   dir=''
   for folder in "${{TMPDIR:-/tmp}}" /dev/shm /var/tmp; do
@@ -143,7 +157,7 @@ main() {{
     echo 'kvgate: no folder can be made in /tmp, /dev/shm or /var/tmp' >&2
     exit 73
   }}
-  trap 'rm -rf "$dir"' EXIT
+  trap gone EXIT
   trap 'exit 143' HUP INT TERM
   mkfifo "$dir/fifo" || exit 73
   exec 3<>"$dir/fifo"

@@ -203,8 +203,8 @@ def test_a_mark_that_the_ring_has_lost_is_no_silence() -> None:
 
 
 def test_a_message_without_end_costs_no_more_than_its_lines() -> None:
-    lines = ["[    1.000000] nvme nvme0: one:", *["  and more"] * 50_000]
+    lines = ["[    1.000000] nvme nvme0: one:", *["  and more"] * 20_000]
     end = "[    2.000000] nvme nvme0: I/O 8 QID 1 timeout, aborting"
     found = dmesg.kernel_log("\n".join([*lines, end]).encode())
     assert found.messages == 2
-    assert [event.line for event in found.events] == [50_002]
+    assert [event.line for event in found.events] == [20_002]

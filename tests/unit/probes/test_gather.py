@@ -1,7 +1,9 @@
 """Many commands in one channel: each framed, ended in time, and never another's."""
 
 import datetime
+import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -109,6 +111,31 @@ def test_a_command_for_each_file_that_is_there(local: LocalTransport, tmp_path: 
     assert {argv[2]: answer.stdout for argv, answer in found.answers.items()} == {
         name: f"x{name}y {name}\n".encode() for name in ("a b", "it's", "new\nline")
     }
+
+
+@pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
+def test_ended_half_way_it_leaves_no_folder(shell: list[str], tmp_path: Path) -> None:
+    slow = [Command(argv=("sleep", "30.4242"))]
+    quick = [Command(argv=("true", str(number))) for number in range(100)]
+    text = gather_script.script(slow + quick, TOKEN)
+    for told in (1, 10, 30, 60):  # lines, so that it is met at its work
+        with subprocess.Popen(
+            shell,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)},
+            start_new_session=True,
+        ) as running:
+            assert running.stdin
+            assert running.stdout
+            running.stdin.write(text)
+            running.stdin.close()
+            for _ in range(told):
+                assert running.stdout.readline()
+            os.killpg(running.pid, signal.SIGTERM)
+            assert running.wait(60) == 143
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_commands_run_side_by_side_and_what_they_leave_behind_ends(local: LocalTransport) -> None:
