@@ -182,6 +182,8 @@ def _percentiles(values: Mapping[str, Any], where: str, factor: int) -> dict[flo
     printed = _object(values.get("percentile", {}), where)
     for key in printed:
         percent = _key_number(key, where)
+        if percent > 100:
+            raise FioOutputError(f"{where}: there is no percentile {key}")
         if percent > 0:
             found[percent] = _number(printed, key, where) * factor
     return found

@@ -15,7 +15,7 @@ _IO_ERROR = re.compile(r"fio: io_u error on file .*?: ([^:]+): \w+ offset=\d+, b
 # "verify: bad magic header 5858, wanted acca at file F offset 40960, length 4096 (…)";
 # "crc32c: verify failed at file F offset 24379392, length 8126464 (…)"
 _VERIFY = re.compile(
-    r"(?:verify: bad [^,]+?(?:,[^,]*?)?|[\w/-]+: verify failed)"
+    r"(?:verify: bad [^,]{1,999}?(?:,[^,]{0,999}?)?|(?<![\w/-])[\w/-]++: verify failed)"
     r" at file (.+) offset (\d{1,19}), length \d+"
 )
 _SIGNAL = re.compile(r"fio: terminating on signal (\d{1,3})")
@@ -32,6 +32,8 @@ _FAILING = re.compile(
     re.IGNORECASE,
 )
 _NOTE = re.compile(r"note: ")
+_LONGEST = 8192
+"""Characters of a line that are looked at: more than any path and what fio says of it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,7 @@ def sort_lines(lines: Iterable[str]) -> Messages:
     notes: list[str] = []
     noise: list[str] = []
     signal = killed = processes = None
-    for line in (_FROM.sub("", each.strip(), count=1) for each in lines):
+    for line in (_FROM.sub("", each.strip()[:_LONGEST], count=1) for each in lines):
         if not line:
             continue
         if match := _VERIFY.search(line):

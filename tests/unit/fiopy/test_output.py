@@ -129,6 +129,7 @@ def test_units_follow_key_and_version(
         {"bw": []},
         {"io_bytes": 1.5},
         {"clat": {"percentile": {"x": 1}}},
+        {"clat": {"percentile": {"100.5": 1}}},
         {"clat": []},
     ],
 )
@@ -216,3 +217,11 @@ def test_deep_and_large_input_is_refused_quickly() -> None:
     for text in (b'{"fio version": ' + b"[" * 200_000, b'{"fio version": ' + b"9" * 100_000 + b"}"):
         with pytest.raises(FioOutputError):
             parse_output(text)
+
+
+@pytest.mark.parametrize("word", [b"x", b"verify: bad ", b"verify: bad a at file ", b"/", b"<"])
+def test_lines_without_end_are_read_in_one_pass(word: bytes) -> None:
+    """A line of 4 MB took hours where each place of it was searched to its end."""
+    whole = json.dumps(document()).encode()
+    output = parse_output(word * (2**22 // len(word)) + b"\n" + whole)
+    assert len(output.jobs) == 1
