@@ -127,6 +127,17 @@ _RULES: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes]], ...] = (
     ((b"xox", b"sk-"), re.compile(rb"()(?<![\w-])(?:xox[abprs]|sk)-[\w-]{20,}")),
     ((b"eyj",), re.compile(rb"()(?<![\w.-])eyJ[\w-]{8,}\.eyJ[\w.-]{8,}")),
 )
+# What a rule's pattern can't match without, in lower case: words like "api" are in "rapid" too, and
+# to look for this takes a tenth of the time.
+_NEEDED: dict[bytes, re.Pattern[bytes]] = {
+    b"passw": re.compile(
+        rb"(?:pass(?:word|wd|phrase)|secret[_-]?(?:access[_-]?)?key|api[_-]?key|"
+        rb"(?:access|auth|api|bearer|refresh|client)[_-]?(?:token|secret))"
+        + _QUOTE
+        + rb"[ \t]{0,8}[=:]"
+    ),
+    b"ghp_": re.compile(rb"(?:gh[pousr]_|github_pat_|hf_|glpat-)[\w-]{20}"),
+}
 _BEGIN = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _END = re.compile(rb"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _BODY = re.compile(rb"[A-Za-z0-9+/=\s\\]*+")
@@ -152,10 +163,16 @@ def mask_bytes(data: bytes, *, cut: bool = False) -> tuple[bytes, int]:
         data, found = _mask_keys(data)
         places += found
     for words, pattern in _RULES if occurring else ():
-        if not occurring.isdisjoint(words):
+        if not occurring.isdisjoint(words) and _may_hold(data, words):
             data, found = pattern.subn(rb"\1" + _MASK, data)
             places += found
     return _mask_torn(data, places) if cut else (data, places)
+
+
+def _may_hold(data: bytes, words: tuple[bytes, ...]) -> bool:
+    """Tell whether the rule of `words` can match in `data`; large data is not copied to tell."""
+    needed = _NEEDED.get(words[0])
+    return needed is None or len(data) > _CHUNK or needed.search(data.lower()) is not None
 
 
 def mask(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Asks a fleet as a gate does, and tells how long that took: `fanout_ours.py FOLDER true|facts`.
+"""Asks a fleet as a gate does, and tells what that took: `fanout_ours.py FOLDER true|facts|read`.
 
 FOLDER holds the inventory (site.json) of a small site. The survey is the product's own: host keys
 checked, every command on its leash, every answer evidence, all of it on the disk at the end; the
@@ -7,6 +7,7 @@ workers are started within the time. Prints a line of JSON: seconds, MiB of all 
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -17,8 +18,9 @@ from pathlib import Path
 from kvgate.engine.progress import Progress
 from kvgate.engine.workspace import Workspace, load_setup
 from kvgate.model.record import Reading
-from kvgate.probes import ALL, clock
-from kvgate.probes.base import Probe
+from kvgate.probes import ALL, clock, gather
+from kvgate.probes.base import PLAIN, Command, Probe
+from kvgate.spec.inventory import Host
 from kvgate.store.run import RunWriter
 from kvgate.suite.bench import Bench
 from kvgate.witness import Answer, Witness
@@ -59,6 +61,27 @@ def ask_true(witness: Witness) -> Answer:
     return Answer((Reading(name="fleet.answers", value=told.result.ok),), (told.ref,))
 
 
+def ask_facts(witness: Witness) -> Answer:
+    """Return whether all commands of the facts were answered, each answer kept as evidence."""
+    told = [
+        witness.ask(command.argv, timeout_s=command.timeout_s, env=PLAIN)
+        for command in facts_of(witness.host)
+    ]
+    refs = tuple(each.ref for each in told)
+    ended = all(each.result.exit_status is not None for each in told)
+    return Answer((Reading(name="fleet.facts", value=ended),), refs)
+
+
+@functools.cache
+def _facts() -> tuple[Probe, ...]:
+    return tuple(probe for probe in ALL if probe not in clock.PROBES)
+
+
+def facts_of(host: Host) -> tuple[Command, ...]:
+    """Return all commands that G1 asks of a host but for its clock, which is timed alone."""
+    return tuple(each for each in gather.commands_of(_facts(), host) if not each.each)
+
+
 def site(folder: Path, measures: Iterable[str]) -> Workspace:
     """Lay out the site around its inventory, with a gate on `measures`."""
     for name in ("gates/plans", "suites/g1", "inventory", "runs", "templates"):
@@ -85,10 +108,10 @@ def most_mib(pids: tuple[int, ...]) -> float:
 def main() -> None:
     """Survey, and print what it took."""
     folder, what = Path(sys.argv[1]), sys.argv[2]
-    surveys = [(Probe(name="true", measures=("fleet.answers",), ask=ask_true),)]
-    if what == "facts":
-        facts = tuple(probe for probe in ALL if probe not in clock.PROBES)
-        surveys = [facts[at : at + TOGETHER] for at in range(0, len(facts), TOGETHER)]
+    true = Probe(name="true", measures=("fleet.answers",), ask=ask_true)
+    facts = Probe(name="facts", measures=("fleet.facts",), ask=ask_facts, commands=facts_of)
+    read = [_facts()[at : at + TOGETHER] for at in range(0, len(_facts()), TOGETHER)]
+    surveys = {"true": [(true,)], "facts": [(facts,)], "read": read}[what]
     measures = [each for probes in surveys for probe in probes for each in probe.measures]
     workspace = site(folder, measures)
     plan, inventory = folder / "gates/plans/fleet.yaml", folder / "inventory/fleet.yaml"

@@ -153,3 +153,27 @@ def test_evidence_says_how_much_was_masked() -> None:
     assert told.stdout == b"password=[masked]\n" * 2
     assert told.notes == ("asked in G1", "masked: 3 places")
     assert masked(told) is told
+
+
+PARTS = [
+    b"pass",
+    b"word",
+    b"wd",
+    b"phrase",
+    b"Secret",
+    b"access",
+    b"API",
+    b"key",
+    b"TOKEN",
+    b"auth",
+]
+PARTS += [b"client", b"_", b"-", b"=", b":", b" ", b"\t", b'"', b"\\", b"'", b"gh", b"p_", b"hf_"]
+PARTS += [b"github_pat_", b"glpat-", b"A" * 20, b"Zz9-" * 6, b"rapid", b"\n"]
+
+
+@hypothesis.settings(max_examples=2000)
+@hypothesis.given(st.lists(st.sampled_from(PARTS), max_size=14).map(b"".join))
+def test_what_is_looked_for_first_is_in_all_that_a_rule_masks(data: bytes) -> None:
+    for words, pattern in untrusted._RULES:
+        if pattern.search(data):
+            assert untrusted._may_hold(data, words)
