@@ -151,6 +151,14 @@ listed() {  # $1: folder of sysfs, $2: word
   printf '%s\n' "$found" | while IFS= read -r each; do [ -z "$each" ] || line "$2 $each"; done
   line "read $2"
 }
+looking() {  # $1: process; it ended, or it is a look like this one, or one started it
+  above=$1
+  while [ "$above" != "$$" ]; do
+    grep -aq kvgate-device "$proc/$above/cmdline" 2>/dev/null && return 0
+    above=$(awk '$1 == "PPid:" { print $2 }' "$proc/$above/status" 2>/dev/null)
+    case $above in '') return 0 ;; 0) return 1 ;; esac
+  done
+}
 told_by() {  # $1: tool, $2: what it said; without other tools, so that none can lose it
   printf '%s\n' "$2" | while IFS= read -r each; do
     case $each in '' | '#'*) ;; *) line "$1 $each" ;; esac
@@ -204,15 +212,16 @@ facts() {
     "$sys"/kernel/config/target/core/*/*/udev_path; do
     [ -e "$each" ] && IFS= read -r back <"$each" && same "$back" && line "export ${each#"$sys"/}"
   done
-  opened=$(find "$proc"/[0-9]*/fd -lname "$(readlink "$proc/$$/fd/9")" 2>/dev/null)
+  opened=$(find "$proc"/[0-9]*/fd -lname '/*' -xtype b 2>/dev/null)  # whatever it calls the device
   case "
 $opened
 " in *"
 $proc/$$/fd/9
 "*) line "read opener" ;; esac
   printf '%s\n' "$opened" | while IFS= read -r each; do
-    case $each in */fd/9 | '') continue ;; esac
+    [ -n "$each" ] && same "$each" || continue
     pid=${each#"$proc"/}; pid=${pid%%/*}
+    case $each in */fd/9) looking "$pid" && continue ;; esac
     line "opener $pid $(cat "$proc/$pid/comm" 2>/dev/null)"
   done
   said=$("$blkid" -p /proc/self/fd/9 2>&1); status=$?

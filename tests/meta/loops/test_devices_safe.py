@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -111,6 +112,24 @@ def opened(lab: Lab) -> Iterator[None]:
         yield
 
 
+def opened_by_another_name(lab: Lab) -> Iterator[None]:
+    """Containers have device files of their own, whose names are theirs."""
+    alias = lab.folder / "alias"
+    os.mknod(alias, stat.S_IFBLK | 0o600, Path(lab.loop).stat().st_rdev)
+    with alias.open("rb"):
+        yield
+
+
+def opened_with_our_number(lab: Lab) -> Iterator[None]:
+    words = ["sh", "-c", 'exec 9<"$1"; echo open; cat', "sh", lab.loop]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdin
+        assert other.stdout
+        assert other.stdout.readline() == b"open\n"
+        yield
+        other.stdin.close()
+
+
 def locked(lab: Lab) -> Iterator[None]:
     with subprocess.Popen(
         ["flock", "-x", lab.loop, "sh", "-c", "echo locked; cat"],
@@ -157,12 +176,21 @@ IN_USE = {
     "SPDK": (stale(0, b"SPDKBLOB"), "SPDK-blobstore"),
     "held exclusively": (held_exclusively, "can't be opened exclusively: EBUSY"),
     "open": (opened, "is open in process"),
+    "open by another name": (opened_by_another_name, "is open in process"),
+    "open as descriptor 9": (opened_with_our_number, "is open in process"),
     "locked": (locked, "is locked by another process"),
     "below a loop": (below_a_loop, "is what loop"),
     "read-only": (read_only, "is read-only"),
     "another size": (of_another_size, "not the declared"),
 }
-LATER = ("mounted in another namespace", "swap, off", "held exclusively", "open", "read-only")
+LATER = (
+    "mounted in another namespace",
+    "swap, off",
+    "held exclusively",
+    "open",
+    "open by another name",
+    "read-only",
+)
 
 
 @pytest.mark.parametrize("case", IN_USE)

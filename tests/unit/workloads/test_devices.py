@@ -1,6 +1,6 @@
 """Whatever a host says of a device, it is cleared only where every fact is positively there.
 
-What is really done to loop devices is tested in tests/meta/test_devices_safe.py.
+What is really done to loop devices is tested in tests/meta/loops.
 """
 
 from __future__ import annotations
