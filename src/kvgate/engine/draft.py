@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from kvgate.engine.bom_draft import ask, text_of
-from kvgate.engine.draft_facts import Facts, Scratch, about_scratch, look
+from kvgate.engine.draft_facts import Facts, Scratch, about_kernel_log, about_scratch, look
 from kvgate.engine.draft_reasons import no_limit, no_such_arm, not_asked, reason_for
 from kvgate.errors import CommandError, KvgateError, ParseError
 from kvgate.model.quantity import Quantity
@@ -84,7 +84,7 @@ def draft(
         inventory = load.inventory_of(yamlfile.parse(text.encode(), "the drafted inventory"))
     bom = bom_of(yamlfile.parse(bom_text.encode(), "the drafted BOM")) if bom_text else None
     scratch = about_scratch(witness, host.scratch) if host.scratch else Scratch()
-    silent = _unanswerable(witness) | scratch.silent
+    silent = _unanswerable(witness) | scratch.silent | about_kernel_log(witness)
     expected = expectations(inventory.value, baseline.value, bom.value if bom else None)
     out = _scope_out(base.value, gates, inventory.value, expected, facts, silent)
     plan_text = _plan_text(base, plan, host.name, out)

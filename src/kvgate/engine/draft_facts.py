@@ -10,7 +10,7 @@ from typing import TypeVar
 from kvgate.errors import HostKeyError, HostUnreachableError, KvgateError, LoginError
 from kvgate.model.record import Value
 from kvgate.parse import block, net, pci, system
-from kvgate.probes import drives, network
+from kvgate.probes import drives, kernel_since, network
 from kvgate.probes import pci as pci_probes
 from kvgate.probes import system as system_probes
 from kvgate.probes.base import PLAIN, SHORT_S
@@ -147,3 +147,16 @@ def about_scratch(witness: Witness, folder: str) -> Scratch:
         )
     )
     return Scratch((*remarks, *([no_direct] if no_direct else [])), no_direct)
+
+
+def about_kernel_log(witness: Witness) -> dict[tuple[str, str], str]:
+    """Return (measure, item) → why the kernel log can't be read from a mark on; empty where it can.
+
+    It is read, and nothing is written to it.
+    """
+    try:
+        kernel_since.mark(witness)
+    except KvgateError as err:
+        why = f"the kernel log can't be read from a mark on: {err.message}"
+        return {(measure, ""): why for measure in kernel_since.MEASURES}
+    return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from kvgate.errors import ParseError
+from kvgate.errors import CommandError, ParseError
 from kvgate.model.quantity import Quantity
 from kvgate.parse import dmesg
 from kvgate.parse.text import decoded, refuse, shown
@@ -22,6 +22,9 @@ NEW = {name.replace("log.", "log.new_"): kinds for name, kinds in SUBJECTS.items
 """Measure → kinds of patterns whose events since the mark it counts."""
 
 MEASURES = (*NEW, "log.new_fatal", "log.first_new_fatal")
+LONGEST = 8192
+"""Characters that a mark may have; printk keeps 2,048 bytes, each shown as four at most."""
+
 _BOOT = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -45,6 +48,10 @@ def _ask(witness: Witness) -> Testimony:
 
 
 def _split(told: Testimony) -> tuple[str, bytes]:
+    """Return the boot's id and the log; ParseError where the log's end is not in it."""
+    if told.result.stdout_dropped:
+        size = len(told.stdout) + told.result.stdout_dropped
+        refuse("kernel log", f"has {size / 1e6:.1f} MB, more than is read: its end is not known")
     first, _, log = told.stdout.partition(b"\n")
     boot = decoded(first, "boot_id").strip()
     if not _BOOT.fullmatch(boot):
@@ -54,8 +61,16 @@ def _split(told: Testimony) -> tuple[str, bytes]:
 
 def mark(witness: Witness) -> BootMark:
     """Return where the log ends now. Raises CommandError and ParseError where it can't be read."""
-    boot, log = _split(_ask(witness))
-    return BootMark(boot, dmesg.end_of(log))
+    told = _ask(witness)
+    if not told.result.ok:
+        raise CommandError(witness.host.name, refusal(told, "util-linux"))
+    boot, log = _split(told)
+    found = dmesg.end_of(log)
+    if len(found.text) > LONGEST:
+        refuse(
+            "kernel log", f"its last message has {len(found.text):,} characters: none is so long"
+        )
+    return BootMark(boot, found)
 
 
 def ask_since(witness: Witness, since: BootMark) -> Answer:

@@ -23,6 +23,7 @@ from kvgate.spec.plan import Plan
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
 from kvgate.suite.blocks import Block, key_of
+from kvgate.suite.kernel_window import KernelWindow
 from kvgate.suite.looks import Looks
 from kvgate.suite.survey import Surveys
 from kvgate.untrusted import mask
@@ -46,6 +47,7 @@ class Bench:
         self._keep = kept_in(run, self._scope)
         self._steps = itertools.count(1)
         self._surveys = Surveys(self, self.connections)
+        self._kernel = KernelWindow(self, self.connections)
         self._looks = Looks(gate, setup, run)
 
     # what the run was told
@@ -228,6 +230,17 @@ class Bench:
         learnt is inconclusive with its reason.
         """
         self._surveys.survey(probes, hosts, phase=phase)
+
+    def mark_kernel_logs(self) -> None:
+        """Mark where the kernel logs end that this gate judges; once a run, before any block."""
+        self._kernel.mark()
+
+    def survey_kernel_logs(self, *, phase: str) -> None:
+        """Record what the kernels have logged since the gate began: a window over all its blocks.
+
+        Raises NotRunError where the plan judges nothing of it.
+        """
+        self._kernel.survey(phase=phase)
 
     # telling
 
