@@ -73,12 +73,19 @@ def _parsed(content: bytes) -> dict[str, Any]:
     if len(content) > MOST_BYTES:
         raise GeometryError(f"config.json: {len(content)} bytes, more than {MOST_BYTES}")
     try:
-        value = json.loads(content, parse_constant=_no_number)
+        value = json.loads(content, parse_constant=_no_number, object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as err:
         raise GeometryError(f"config.json: is no JSON: {plain(str(err))}") from err
     if not isinstance(value, dict):
         raise GeometryError("config.json: is no table of keys and values")
     return value
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands in it twice")
+    return found
 
 
 def _no_number(text: str) -> NoReturn:

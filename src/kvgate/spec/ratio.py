@@ -52,6 +52,8 @@ def checked_looks(rounds: int, looks: list[int] | None) -> tuple[int, ...]:
         raise ValueError(f"looks: 1 to {MOST_LOOKS} numbers of rounds, rising")
     if looks[0] < LEAST_BLOCKS:
         raise ValueError(f"looks: the first is after {LEAST_BLOCKS} rounds or more")
+    if looks[0] * 5 < rounds:  # it may spend less than 1e-7 of the error: nothing passes it
+        raise ValueError(f"looks: the first is after a fifth of the {rounds} rounds or later")
     if looks[-1] != rounds:
         raise ValueError(f"looks: the last is after all {rounds} rounds")
     return tuple(looks)

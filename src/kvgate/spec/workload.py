@@ -15,6 +15,33 @@ from kvgate.spec.pts import PtsWorkload
 from kvgate.spec.ratio import AGAIN, checked_looks
 
 Positive = Annotated[int, pydantic.Field(ge=1)]
+Rounds = Annotated[int, pydantic.Field(ge=1, le=1000)]
+Depth = Annotated[int, pydantic.Field(ge=1, le=32768)]  # io_uring's ring holds no more
+Many = Annotated[int, pydantic.Field(ge=1, le=1024)]
+
+
+def _measured(value: Quantity) -> Quantity:
+    if not 0 < value.base <= _LONGEST_S:
+        raise ValueError(f"{value} is no time to measure for: over 0 s, at most 30 days")
+    return value
+
+
+def _ramped(value: Quantity) -> Quantity:
+    if not 0 <= value.base <= _LONGEST_RAMP_S:
+        raise ValueError(f"{value} is no ramp: 0 s to 24 h")
+    return value
+
+
+def _filled(value: Quantity) -> Quantity:
+    if not 512 <= value.base <= _LARGEST_B:
+        raise ValueError(f"{value} is no size of a test's file: 512 B to 1 PB")
+    return value
+
+
+_LONGEST_S, _LONGEST_RAMP_S, _LARGEST_B = 30 * 86400, 86400, 10**15
+Runtime = Annotated[Duration, pydantic.AfterValidator(_measured)]
+Ramp = Annotated[Duration, pydantic.AfterValidator(_ramped)]
+FileSize = Annotated[Size, pydantic.AfterValidator(_filled)]
 ArmId = Literal["recompute", "local", "device"]
 
 
@@ -32,14 +59,14 @@ class FioWorkload(Strict):
     that of the published joint test (Qwen3-Coder-480B, bf16, TP8, one chunk).
     """
 
-    rounds: Positive
-    ramp: Duration
-    runtime: Duration
-    size: Size
+    rounds: Rounds
+    ramp: Ramp
+    runtime: Runtime
+    size: FileSize
     jobs: list[Slug]  # names known to `workloads.fio`
     token: Size | None = None
-    ranks: Positive | None = None
-    queue_depth: Positive | None = None
+    ranks: Many | None = None
+    queue_depth: Depth | None = None
 
 
 class FioArms(FioWorkload):
@@ -92,17 +119,17 @@ class FioGrid(Strict):
     is written; ``buffered`` goes through the page cache.
     """
 
-    rounds: Positive
-    ramp: Duration
-    runtime: Duration
-    size: Size
+    rounds: Rounds
+    ramp: Ramp
+    runtime: Runtime
+    size: FileSize
     patterns: Annotated[
         list[Literal["read", "write", "randread", "randwrite", "randrw"]],
         pydantic.AfterValidator(at_least_one),
     ]
     blocks: Annotated[list[Size], pydantic.AfterValidator(at_least_one)]
-    queue_depths: Annotated[list[Positive], pydantic.AfterValidator(at_least_one)]
-    jobs: Positive = 1
+    queue_depths: Annotated[list[Depth], pydantic.AfterValidator(at_least_one)]
+    jobs: Many = 1
     read_pct: Percent | None = None
     dedupe: list[Percent] | None = None
     compress: list[Percent] | None = None
@@ -136,7 +163,7 @@ class KvWorkload(Strict):
 
     arms: list[ArmId]
     again: ArmId | None = None
-    rounds: Positive
+    rounds: Rounds
     looks: list[Positive] | None = None
     sessions: Positive
     prompt_tokens: Positive

@@ -125,6 +125,7 @@ def test_what_it_cant_tell_is_refused(change: dict[str, Any], says: str) -> None
         b"",
         b"[]",
         b"[" * 100_000,
+        b'{"num_hidden_layers": 62, "num_hidden_layers": 2}',
         b'{"num_hidden_layers": NaN}',
         b"\xff\xfe",
         b'{"num_hidden_layers": 1' + b"0" * 5000 + b"}",
