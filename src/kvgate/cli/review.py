@@ -127,7 +127,7 @@ def noise_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     if not found:
         print(
             "this run has no A/A rounds: nothing is known of its noise\n"
-            "  hint: set workloads.kv.again in the plan to an arm that is to be run twice a round",
+            "  hint: set 'again' of workloads.kv or fio_arms to an arm to be run twice a round",
             file=sys.stderr,
         )
         return 2
