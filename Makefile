@@ -7,7 +7,7 @@ READY := .venv/ready
 PYTHONS := .make/pythons/ready
 JOBS ?= 2
 
-.PHONY: run test test-stats test-corpus test-faults lint bench bench-fanout bundle test-bundle setup clean help
+.PHONY: run test test-whole test-stats test-corpus test-faults lint bench bench-fanout bundle test-bundle setup clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -15,8 +15,11 @@ help: ## list the targets
 run: $(READY) ## rehearse G1 to G4 on this machine over real SSH (about 4 minutes)
 	@$(BIN)/kvgate rehearse
 
-test: $(READY) $(PYTHONS) ## everything that proves kvgate works (under 10 minutes on 2 cores)
-	@$(BIN)/python -m pytest tests -n $(JOBS) --dist loadfile -q
+test: $(READY) $(PYTHONS) ## prove that kvgate works (under 10 minutes on 2 cores)
+	@$(BIN)/python -m pytest tests -n $(JOBS) --dist loadfile -q -m "not whole"
+
+test-whole: $(READY) ## whole gates, sites and devices, killed, resumed and replayed (about 8 minutes)
+	@$(BIN)/python -m pytest tests -n $(JOBS) --dist loadfile -q -m whole
 
 test-faults: $(READY) ## kill `kvgate run` at 100 random moments; prints kills survived / tried
 	@$(BIN)/python -m pytest tests/faults -q -o norecursedirs= -p no:xdist

@@ -21,6 +21,8 @@ from kvgate.spec.load import load_inventory
 from kvgate.spec.load_bom import load_bom
 from kvgate.transport.recording import of_bytes
 
+pytestmark = pytest.mark.whole
+
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / compose_site.HOME
 FAULTLESS = {"node1", "client1", "bmc1", "leaf1"}

@@ -19,6 +19,8 @@ from kvgate.simulate.web import WebDevice
 if TYPE_CHECKING:
     from conftest import Site  # the small site of this folder
 
+pytestmark = pytest.mark.whole
+
 ROOT = Path(__file__).resolve().parents[2]
 DEVICES = ("array", "switch", "bmc")
 

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+pytestmark = pytest.mark.whole
+
 ROOT = Path(__file__).resolve().parents[2]
 IDS = {"rvs": "G1.101", "agfhc": "G1.102", "memory": "G1.103", "nvme_self_test": "G1.104"}
 NVME = (ROOT / "tests/unit/workloads/fake_nvme.sh").read_text()

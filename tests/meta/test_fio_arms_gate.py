@@ -10,6 +10,8 @@ import pytest
 
 from kvgate.store.reader import RunReader
 
+pytestmark = pytest.mark.whole
+
 ROOT = Path(__file__).resolve().parents[2]
 CRITERIA = ("G2.30", "G2.31", "G2.32", "G2.33")
 

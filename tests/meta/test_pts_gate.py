@@ -15,6 +15,8 @@ import pytest
 
 from kvgate.store.reader import RunReader
 
+pytestmark = pytest.mark.whole
+
 ROOT = Path(__file__).resolve().parents[2]
 LOAD = """\
 workloads:

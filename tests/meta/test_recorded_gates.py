@@ -18,6 +18,8 @@ import yaml
 if TYPE_CHECKING:
     from conftest import Site  # the small site of this folder
 
+pytestmark = pytest.mark.whole
+
 SHIPPED = Path(__file__).resolve().parents[2]
 RECORDED = "inventory/recorded/here"
 REPLAY = ("--inventory", f"{RECORDED}/inventory.yaml", "--plan", f"{RECORDED}/plan.yaml")

@@ -11,6 +11,8 @@ from kvgate.store.reader import RunReader
 if TYPE_CHECKING:
     from conftest import Site  # the small site of this folder
 
+pytestmark = pytest.mark.whole
+
 INVENTORY = """\
 inventory: small
 hosts:

@@ -19,7 +19,7 @@ from kvgate.workloads.devices import Consent, DeviceRefusedError
 if TYPE_CHECKING:
     from conftest import Lab, Site  # the loop device of this folder, the small site of meta
 
-pytestmark = pytest.mark.fio
+pytestmark = [pytest.mark.fio, pytest.mark.whole]
 
 LOAD = FioWorkload.model_validate(
     {

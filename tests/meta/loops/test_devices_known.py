@@ -16,6 +16,8 @@ from kvgate.workloads.devices_script import Places
 if TYPE_CHECKING:
     from conftest import Lab  # the loop device of this folder
 
+pytestmark = pytest.mark.whole
+
 
 def test_another_disk_behind_the_name_between_look_and_write_is_not_written(lab: Lab) -> None:
     cleared = lab.clear()

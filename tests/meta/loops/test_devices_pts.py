@@ -17,7 +17,7 @@ from kvgate.workloads.devices import Consent, DeviceRefusedError
 if TYPE_CHECKING:
     from conftest import Lab  # the loop device of this folder
 
-pytestmark = pytest.mark.fio
+pytestmark = [pytest.mark.fio, pytest.mark.whole]
 
 TOLD = (contextlib.nullcontext, None, None)
 

@@ -17,6 +17,8 @@ from kvgate.workloads.devices import Consent, DeviceRefusedError
 if TYPE_CHECKING:
     from conftest import Lab  # the loop device of this folder
 
+pytestmark = pytest.mark.whole
+
 MKFS = ("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0")
 
 
