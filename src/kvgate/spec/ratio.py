@@ -28,7 +28,9 @@ class RatioOf(Strict):
     values that an arm has in a block (of one value it is that value); ``better`` says which
     way is better, lower for a time, higher for a rate. ``interval`` is Student's, which holds
     what it says while both arms are noisy alike (where only one stalls now and then, 89 to 92 % by
-    simulation); ``bootstrap`` holds it then too, of LEAST_FOR_BOOTSTRAP blocks or more.
+    simulation); ``bootstrap`` holds it then too, of LEAST_FOR_BOOTSTRAP blocks or more. No interval
+    of a few blocks can know of a stall that none of them had: an arm that loses a quarter of its
+    speed in one block of ten passes too easily at 5 blocks. More blocks, and a soak, find those.
     """
 
     of: Slug
