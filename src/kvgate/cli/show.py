@@ -53,7 +53,7 @@ def show_result(
             verdict_text(gate.verdict),
             _counts(gate),
             Text(str(gate.disposition or "")),
-            Text(plain(gate.because + (f"; FORCED: {gate.forced}" if gate.forced else ""))),
+            Text(plain(gate.told + (f"; FORCED: {gate.forced}" if gate.forced else ""))),
         )
     table.add_section()
     table.add_row("run", verdict_text(result.verdict), "", "", "")
@@ -68,7 +68,11 @@ def _counts(gate: GateResult) -> str:
 
 
 def show_open(console: Console, result: RunResult, closed: Mapping[str, str]) -> None:
-    """Print what did not pass: where, by how much, what next; criteria of one reason together."""
+    """Print what did not pass: where, by how much, what next; criteria of one reason together.
+
+    On a terminal a reason is cut to one line, and that it was is said; in a pipe it is whole.
+    """
+    cut = False
     for gate in result.gates:
         if gate.gate in closed:
             told = Text(plain(f"{_MARK['not_run']} {closed[gate.gate]}"), style="yellow")
@@ -79,11 +83,18 @@ def show_open(console: Console, result: RunResult, closed: Mapping[str, str]) ->
             ids = ", ".join(finding.criterion for finding in findings)
             name = f"{gate.gate}, all {len(findings)} criteria:" if whole else ids
             mark = (f"{_MARK[verdict]} {name} ", VERDICT_STYLE[verdict])
-            console.print(Text.assemble(mark, plain(because)), soft_wrap=True)
+            line = Text.assemble(mark, plain(because))
+            if console.is_terminal and ("\n" in line.plain or line.cell_len > console.width):
+                line = Text.assemble(mark, " ".join(plain(because).split()))
+                cut = cut or line.cell_len > console.width
+                line.truncate(console.width, overflow="ellipsis")
+            console.print(line, soft_wrap=True)
             hint = findings[0].hint if len(findings) == 1 else ""
             if hint:
                 shown = plain(hint).replace("\n", "\n          ")
                 console.print(Text(f"    next: {shown}", style="dim"), soft_wrap=True)
+    if cut:
+        console.print(Text("… cut to the terminal's width: whole in the report", style="dim"))
 
 
 def _troubles(gate: GateResult) -> dict[tuple[Verdict, str], list[Finding]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kvgate.judge.comparison import Planned
 from kvgate.judge.decide import decide
-from kvgate.model.finding import Attempt, Finding, GateResult, RunResult, ScopedOut
+from kvgate.model.finding import IDS_NAMED, Attempt, Finding, GateResult, RunResult, ScopedOut
 from kvgate.model.record import Measurement
 from kvgate.model.verdict import Disposition, Verdict
 from kvgate.spec.expect import Coverage, Expectations, coverage
@@ -20,9 +20,6 @@ UNANSWERED = "people answer it, and nobody has answered yet"
 
 DECLARED_NAMED = 3
 """Declared values that a limit's text names before it goes on with "and N more"."""
-
-IDS_NAMED = 8
-"""Criteria that a gate's reason names before it goes on with "and N more"."""
 
 
 def judge_gate(

@@ -11,6 +11,16 @@ LEFT_OUT = {"left_out": True}
 """Marks a field that is not stored where it is None: older findings read as they always did."""
 
 
+IDS_NAMED = 8
+"""Criteria that a gate's reason names before it goes on with "and N more"."""
+
+_WORDS = {
+    Verdict.FAIL: "failed",
+    Verdict.INCONCLUSIVE: "inconclusive",
+    Verdict.NOT_RUN: "not run",
+}
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """How the test that settles a criterion ended, as far as the harness is concerned.
@@ -92,6 +102,25 @@ class GateResult:
     scoped_out: tuple[ScopedOut, ...] = ()
     disposition: Disposition | None = None
     forced: str = ""  # the reason given with --force-gate; bars the run from acceptance
+
+    @property
+    def told(self) -> str:
+        """Return the reason as a sentence with its counts.
+
+        ``because`` keeps its first wording, as stored runs are judged to the same bytes.
+        """
+        if not self.because.startswith("of "):
+            return self.because
+        parts: list[str] = []
+        for verdict, words in _WORDS.items():
+            ids = [each.criterion for each in self.findings if each.verdict is verdict]
+            if ids:
+                more = len(ids) - IDS_NAMED
+                named = ", ".join(ids[:IDS_NAMED]) + (f" and {more} more" if more > 0 else "")
+                of = f"of {len(self.findings)} criteria " if not parts else ""
+                parts.append(f"{len(ids)} {of}{words} ({named})")
+        out = f"; {len(self.scoped_out)} scoped out" if self.scoped_out else ""
+        return ", ".join(parts) + out if parts else self.because
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

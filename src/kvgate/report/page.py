@@ -188,7 +188,7 @@ def _gate(result: GateResult, sources: Sources, times: dict[str, spent.Span]) ->
         title=spec.title if spec else findings.UNKNOWN,
         question=spec.question if spec else "",
         mark=MARKS[result.verdict],
-        because=result.because,
+        because=result.told,
         counts=findings.counts(result),
         criteria_total=len(result.findings) + len(result.scoped_out),
         disposition=DISPOSITIONS[result.disposition],

@@ -10,12 +10,15 @@ from kvgate.spec.inventory import Inventory
 from kvgate.spec.load import Loaded, nearest, validate
 from kvgate.spec.yamlfile import YamlFile
 
+MOST_VALUES = 2_500_000
+"""What a bill may hold: 100,000 lines, each with 20 keys and values and as many serial numbers."""
+
 
 def load_bom(
     path: Path, inventory: Loaded[Inventory] | None = None, *, name: str | None = None
 ) -> Loaded[Bom]:
     """Load the bill of materials at `path`, as `bom_of` checks it; raises SpecError."""
-    return bom_of(yamlfile.read(path, name=name), inventory)
+    return bom_of(yamlfile.read(path, name=name, most=MOST_VALUES), inventory)
 
 
 def bom_of(file: YamlFile, inventory: Loaded[Inventory] | None = None) -> Loaded[Bom]:

@@ -53,22 +53,22 @@ class YamlFile:
         )
 
 
-def read(path: Path, *, name: str | None = None) -> YamlFile:
+def read(path: Path, *, name: str | None = None, most: int = _NODE_LIMIT) -> YamlFile:
     """Read and parse the file at `path`; raises SpecError if it is absent or no sound YAML."""
     try:
         content = path.read_bytes()
     except OSError as err:
         raise SpecError(f"{name or path}: {err.strerror or err}") from err
-    return parse(content, name or str(path))
+    return parse(content, name or str(path), most=most)
 
 
-def parse(content: bytes, name: str) -> YamlFile:
-    """Parse YAML bytes; `name` is what errors call the file. Raises SpecError."""
+def parse(content: bytes, name: str, *, most: int = _NODE_LIMIT) -> YamlFile:
+    """Parse YAML bytes of `most` values; errors call the file `name`. Raises SpecError."""
     if len(content) > _SIZE_LIMIT_BYTES:
         raise SpecError(f"{name}: {len(content)} bytes are more than a file of ours ever has")
     try:
         loader, node = _composed(content.decode("utf-8-sig"))
-        reader = _Reader(name, loader)
+        reader = _Reader(name, loader, most)
         value = reader.build(node, (), ()) if node is not None else None
     except UnicodeDecodeError as err:
         raise SpecError(f"{name}: byte {err.start} is not UTF-8", hint="save it as UTF-8") from err
@@ -109,8 +109,11 @@ def _is_shallow(text: str) -> bool:
 class _Reader:
     """Builds plain values from YAML nodes and remembers each one's line."""
 
-    def __init__(self, name: str, loader: yaml.SafeLoader | yaml.CSafeLoader) -> None:
+    def __init__(
+        self, name: str, loader: yaml.SafeLoader | yaml.CSafeLoader, most: int = _NODE_LIMIT
+    ) -> None:
         self.name = name
+        self.most = most
         self.loader = loader
         self.lines: dict[Where, int] = {}
         self.count = 0
@@ -118,7 +121,7 @@ class _Reader:
     def build(self, node: yaml.Node, where: Where, around: tuple[int, ...]) -> Any:
         self.count += 1
         line = node.start_mark.line + 1
-        if id(node) in around or self.count > _NODE_LIMIT:
+        if id(node) in around or self.count > self.most:
             raise SpecError(
                 f"{self.name}:{line}: an alias that contains itself, or too many values"
             )

@@ -16,7 +16,7 @@ from kvgate.spec.importing import bom_cells
 from kvgate.spec.importing.bom_cells import Cell
 from kvgate.spec.importing.bom_values import Reader, shorter
 from kvgate.spec.load import nearest
-from kvgate.spec.load_bom import bom_of
+from kvgate.spec.load_bom import MOST_VALUES, bom_of
 
 FIELDS = (
     *("position", "part_number", "description", "kind", "model"),
@@ -118,7 +118,7 @@ def import_bom(content: bytes, source: str, *, name: str, options: Options) -> I
     shown = source.rpartition("/")[2]
     head = f"# Imported from {shown if shown.isprintable() else ascii(shown)}."
     text = "\n".join([head, f"bom: {_flow(name)}", "lines:", *map(_text, lines)]) + "\n"
-    bom_of(yamlfile.parse(text.encode(), f"{source} as imported"))
+    bom_of(yamlfile.parse(text.encode(), f"{source} as imported", most=MOST_VALUES))
     count = sum(len(line.serials) for line in lines)
     return ImportedBom(text, len(lines), count, (*table.remarks, *reader.remarks))
 
@@ -213,6 +213,7 @@ def _lines(
         if not told and quantity is None:
             _go_on(lines, values, serials, reader, row)
             continue
+        _refuse_merged(cells)
         if not told:
             raise row[0].error("has no part number, model or description")
         at = cells.get("quantity", row[0])
@@ -223,6 +224,16 @@ def _lines(
     if not lines:
         raise SpecError(f"{source}: has no line below its heading")
     return lines
+
+
+def _refuse_merged(cells: Mapping[str, Cell]) -> None:
+    """Raise SpecError where a line of its own shares a merged cell with the line above."""
+    cell = next((each for each in cells.values() if each.stored == "merged"), None)
+    if cell is not None:
+        raise cell.error(
+            "is merged with a cell above: whether its value holds for this line is not known",
+            hint="unmerge it in Excel, and fill in what holds for each line",
+        )
 
 
 def _values(cells: Mapping[str, Cell], reader: Reader) -> Iterator[tuple[str, str]]:
@@ -288,6 +299,14 @@ def _text(line: _Line) -> str:
 
 
 def _flow(value: Any) -> str:
-    return yaml.safe_dump(
-        [value], default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**9
+    dumper = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper  # ten times quicker
+    return str(
+        yaml.dump(
+            [value],
+            Dumper=dumper,
+            default_flow_style=True,
+            sort_keys=False,
+            allow_unicode=True,
+            width=10**9,
+        )
     ).strip()[1:-1]

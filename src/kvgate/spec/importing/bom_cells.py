@@ -10,10 +10,11 @@ import csv
 import dataclasses
 import io
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Any, Literal
 
 from kvgate.errors import SpecError, UsageError
+from kvgate.spec.importing import bom_sheet
 
 MOST_BYTES = 64 * 2**20
 """What a file, and what an XLSX unpacked, may have: no packing list is larger."""
@@ -25,7 +26,7 @@ _ZIP, _OLE = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 _BETWEEN = (",", ";", "\t")
 
 
-Stored = Literal["text", "number", "formula", "date", "truth", "error"]
+Stored = Literal["text", "number", "scientific", "formula", "date", "truth", "error", "merged"]
 _STORED: dict[str, Stored] = {
     "n": "number",
     "f": "formula",
@@ -40,7 +41,8 @@ _STORED: dict[str, Stored] = {
 class Cell:
     """One cell: its text, and as what Excel stores it (everything in CSV is text).
 
-    ``where`` is what errors call it: ``sheet 'List', row 5, column C``.
+    ``where`` is what errors call it: ``sheet 'List', row 5, column C``. ``scientific`` is a number
+    that Excel was told to show so; ``merged`` is part of a merged cell that begins in a row above.
     """
 
     text: str
@@ -206,7 +208,9 @@ def _xlsx(content: bytes, name: str, sheet: str | None) -> Table:
         )
         titles = [str(each.title) for each in book.worksheets]
         title = _sheet(titles, name, sheet)
-        rows = tuple(_rows(book[title], f"{name}: sheet '{title}'"))
+        where = f"{name}: sheet '{title}'"
+        hidden, merged = bom_sheet.look(content, book[title], where)
+        rows = tuple(_rows(book[title], where, merged))
     except (SpecError, UsageError):
         raise
     except Exception as err:  # a reader of zipped XML has many ways to find a file unsound
@@ -214,7 +218,8 @@ def _xlsx(content: bytes, name: str, sheet: str | None) -> Table:
             f"{name}: is no sound XLSX: {type(err).__name__}: {err}"[:300],
             hint="open and save it in Excel or LibreOffice, or export CSV",
         ) from err
-    return Table(rows, (f"read sheet '{title}'",))
+    remarks = (f"{where}: hidden rows, which are read as the others: {hidden}",) if hidden else ()
+    return Table(rows, (f"read sheet '{title}'", *remarks))
 
 
 def _refuse_bomb(content: bytes, name: str) -> None:
@@ -244,20 +249,24 @@ def _sheet(titles: Sequence[str], name: str, sheet: str | None) -> str:
     return sheet
 
 
-def _rows(sheet: Any, where: str) -> Iterator[tuple[Cell, ...]]:
+def _rows(sheet: Any, where: str, merged: Set[tuple[int, int]]) -> Iterator[tuple[Cell, ...]]:
     for number, row in enumerate(sheet.iter_rows(max_col=MOST_COLUMNS), 1):
         if number > MOST_ROWS:
             raise SpecError(f"{where}, row {number}: is more than a packing list has")
-        cells = tuple(_cells(row, f"{where}, row {number}"))
+        below = {at for at in range(MOST_COLUMNS) if (number, at) in merged} if merged else set()
+        cells = tuple(_cells(row, f"{where}, row {number}", below))
         if any(cell.text.strip() for cell in cells):
             yield cells
 
 
-def _cells(row: Iterable[Any], where: str) -> Iterator[Cell]:
+def _cells(row: Iterable[Any], where: str, merged: Set[int]) -> Iterator[Cell]:
     for at, cell in enumerate(row):
         kind, value = getattr(cell, "data_type", "n"), cell.value
         place = f"{where}, column {column(at)}"
         text = "" if value is None else str(value)
         if len(text) > MOST_TEXT:
             raise SpecError(f"{place}: holds more text than a cell can")
-        yield Cell(text, place, _STORED.get(kind, "text") if text else "text")
+        stored = _STORED.get(kind, "text") if text else "merged" if at in merged else "text"
+        if stored == "number" and "E+" in str(getattr(cell, "number_format", "")).upper():
+            stored = "scientific"
+        yield Cell(text, place, stored)

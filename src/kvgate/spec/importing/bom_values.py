@@ -16,7 +16,8 @@ from kvgate.spec.load import nearest
 
 _SCIENTIFIC = re.compile(r"[+-]?[0-9]+(?:[.,][0-9]*)?[eE][+-][0-9]{1,3}", re.ASCII)
 _SERIAL = re.compile(r"[!-~]([ -~]{0,62}[!-~])?", re.ASCII)
-_QUANTITY = re.compile(r"([0-9]{1,7})(?:[.,]0{1,6})?", re.ASCII)
+_QUANTITY = re.compile(r"([0-9]{1,7})(?:[.,](?!000$)0{1,6})?", re.ASCII)
+_THOUSANDS = re.compile(r"[0-9]{1,3}(?:[.,' ]000)+", re.ASCII)  # or decimals: not to be known
 _NONE = frozenset({"", "-", "--", "/", "n/a", "na", "none", "nil", "无", "没有", "待定", "tbd"})
 _EXACT_DIGITS = 15  # what a number of Excel (an IEEE double) holds without loss
 _LONGEST_TEXT = 500
@@ -136,6 +137,11 @@ class Reader:
                 f"'{text}' is a number in scientific notation: digits are lost",
                 hint="format the column as text in Excel, type it anew from the label",
             )
+        if text and cell.stored == "scientific":
+            raise cell.error(
+                f"{text[:40]} is shown in scientific notation: digits may be lost",
+                hint="format the column as text in Excel, type it anew from the label",
+            )
         if text and cell.stored in ("date", "truth", "error"):
             raise cell.error(
                 f"'{text[:40]}' is stored as a {cell.stored}, not as the text on the label",
@@ -160,7 +166,8 @@ class Reader:
             return None
         match = _QUANTITY.fullmatch(text)
         if not match or int(match[1]) == 0:
-            raise cell.error(f"'{text[:40]}' is no quantity: a whole number above 0")
+            hint = "write it without a separator" if _THOUSANDS.fullmatch(text) else ""
+            raise cell.error(f"'{text[:40]}' is no quantity: a whole number above 0", hint=hint)
         if text != cell.text.strip():
             self.remarks.append(f"{cell.where}: full-width digits: read as {match[1]}")
         return int(match[1])

@@ -6,7 +6,7 @@ import contextlib
 import io
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import openpyxl
@@ -109,6 +109,8 @@ REFUSED = [
     (HEAD + "P1,zwei,S1\n", "row 2, column B: 'zwei' is no quantity"),
     (HEAD + "P1,0,\n", "row 2, column B: '0' is no quantity"),
     (HEAD + "P1,1.5,\n", "row 2, column B: '1.5' is no quantity"),
+    (HEAD + 'P1,"1,000",\n', "row 2, column B: '1,000' is no quantity"),
+    (HEAD + "P1,1.000,\n", "row 2, column B: '1.000' is no quantity"),
     (HEAD + "P1,1,\u0410BC\n", "row 2, column C: 'АBC' is no serial number: printable ASCII"),
     (HEAD + "P1,1," + "S" * 65 + "\n", "row 2, column C"),
     (HEAD + ",,S1\n", "row 2, column A: is no line, and goes on with none"),
@@ -235,6 +237,53 @@ def test_what_excel_has_lost_is_refused_with_the_cell(
 
 def test_a_number_that_excel_only_shows_in_scientific_notation_is_whole() -> None:
     assert lines(read(xlsx(TITLES, ["P1", 1, 123457000000.0])))[0]["serials"] == ["123457000000"]
+
+
+def _saved(change: Callable[[Any], None], *rows: list[object]) -> bytes:
+    import openpyxl
+
+    book = openpyxl.load_workbook(io.BytesIO(xlsx(TITLES, *rows)))
+    change(book.active)
+    out = io.BytesIO()
+    book.save(out)
+    return out.getvalue()
+
+
+def test_a_number_whose_cell_is_formatted_scientific_has_lost_digits() -> None:
+    def scientific(sheet: Any) -> None:
+        sheet["C2"].number_format = "0.00E+00"
+
+    with pytest.raises(SpecError, match="row 2, column C: 123457000000 is shown in scientific"):
+        read(_saved(scientific, ["P1", 1, 123457000000]))
+
+
+def test_a_line_that_shares_a_merged_cell_with_another_is_refused() -> None:
+    rows = (["P1", 1, "S1"], ["P2", 1, None])
+    with pytest.raises(SpecError, match="row 3, column C: is merged with a cell above"):
+        read(_saved(lambda sheet: sheet.merge_cells("C2:C3"), *rows))
+
+
+def test_merged_parts_go_on_with_serial_numbers() -> None:
+    def merge(sheet: Any) -> None:
+        sheet.merge_cells("A2:A3")
+        sheet.merge_cells("B2:B3")
+
+    found = read(_saved(merge, ["P1", 2, "S1"], [None, None, "S2"]))
+    assert lines(found)[0]["serials"] == ["S1", "S2"]
+
+
+def test_merged_cells_without_end_are_refused() -> None:
+    with pytest.raises(SpecError, match="has more merged cells"):
+        read(_saved(lambda sheet: sheet.merged_cells.add("A5:GR90000"), ["P1", 1, "S1"]))
+
+
+def test_hidden_rows_are_read_and_said() -> None:
+    def hide(sheet: Any) -> None:
+        sheet.row_dimensions[3].hidden = True
+
+    found = read(_saved(hide, ["P1", 1, "S1"], ["P2", 1, "S2"]))
+    assert len(lines(found)) == 2
+    assert "list.csv: sheet 'List': hidden rows, which are read as the others: 1" in found.remarks
 
 
 def test_a_date_is_no_serial_number() -> None:
