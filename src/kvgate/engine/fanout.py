@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import queue
 import threading
 import time
@@ -46,6 +48,21 @@ class _Asking:
         self.since: dict[int, float] = {}  # number → when asking began, oldest first
         self.stopped = threading.Event()
 
+    def ask(self, number: int, ask: Callable[[], object]) -> None:
+        """Ask, and hand the answer over as soon as there is room for it."""
+        if self.stopped.is_set():
+            return
+        self.since[number] = time.monotonic()
+        try:
+            told: tuple[int, object, BaseException | None] = number, ask(), None
+        except BaseException as err:  # noqa: BLE001  raised again by who takes the answers
+            told = number, None, err
+        self.since.pop(number, None)
+        while not self.stopped.is_set():
+            with contextlib.suppress(queue.Full):
+                self.came.put(told, timeout=TELL_S)
+                return
+
 
 def fan_out(
     parts: Sequence[_P],
@@ -54,41 +71,25 @@ def fan_out(
     at_once: int,
     name: Callable[[_P], str],
     tell: Tell,
+    give_up: Callable[[], None] | None = None,
 ) -> Iterator[list[tuple[_P, _A]]]:
     """Yield `ask` of every part with the part, in groups and as they come.
 
     `at_once` are asked at a time; where answers are taken slower than they come, asking waits.
-    Raises what `ask` raises. When it is left early nothing more is asked. One at a time is asked
-    in order, by the caller's own thread.
+    Raises what `ask` raises. When it is left early nothing more is asked; at an interrupt
+    `give_up` is called, so that what is being asked ends soon. One at a time is asked in order,
+    by the caller's own thread.
     """
     if at_once == 1:
         for part in parts:
             tell("", f"{name(part)}'s answer")
             yield [(part, ask(part))]
         return
-    asking = _Asking(at_once)
-
-    def work(number: int) -> None:
-        if asking.stopped.is_set():
-            return
-        asking.since[number] = time.monotonic()
-        try:
-            told: tuple[int, object, BaseException | None] = number, ask(parts[number]), None
-        except BaseException as err:  # noqa: BLE001  raised again by who takes the answers
-            told = number, None, err
-        asking.since.pop(number, None)
-        while not asking.stopped.is_set():
-            try:
-                asking.came.put(told, timeout=TELL_S)
-            except queue.Full:
-                continue
-            return
-
+    asking, taken = _Asking(at_once), 0
     pool = ThreadPoolExecutor(min(at_once, len(parts)) or 1)
-    taken = 0
     try:
-        for number in range(len(parts)):
-            pool.submit(work, number)
+        for number, part in enumerate(parts):
+            pool.submit(asking.ask, number, functools.partial(ask, part))
         while taken < len(parts):
             group = _group(asking, len(parts) - taken)
             if not group:
@@ -96,6 +97,11 @@ def fan_out(
                 continue
             taken += len(group)
             yield [(parts[number], answer) for number, answer in group]  # type: ignore[misc]
+    except KeyboardInterrupt:
+        asking.stopped.set()
+        if give_up is not None:
+            give_up()
+        raise
     finally:
         asking.stopped.set()
         pool.shutdown(wait=True, cancel_futures=True)

@@ -54,6 +54,7 @@ class Surveys:
             at_once=self._connections.at_once,
             name=lambda part: part[0].name,
             tell=lambda text, awaits: self._bench.progress(text, awaits=awaits),
+            give_up=self._connections.close,
         )
         with contextlib.closing(answers):  # type: ignore[type-var]  # it is a generator
             for group in answers:

@@ -78,7 +78,8 @@ class Link(paramiko.Transport):
         """Close the connection; whoever waits for it learns so at once."""
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
             self.sock.shutdown(socket.SHUT_RDWR)  # else its thread sits in recv till it looks again
-        super().close()
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):  # a hop that is gone
+            super().close()
 
     def _filter_algorithm(self, type_: str) -> tuple[str, ...]:
         """Return what is offered of a kind: we disable none, and paramiko asks 16 times."""

@@ -103,6 +103,26 @@ def test_left_early_its_threads_end() -> None:
     assert threading.active_count() <= before
 
 
+def test_an_interrupt_gives_up_what_is_being_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fanout, "TELL_S", 0.02)
+    free = threading.Event()
+
+    def interrupt(_text: str, _awaits: str) -> None:
+        raise KeyboardInterrupt  # as Ctrl-C does while nothing comes
+
+    answers = fan_out(
+        list(range(4)),
+        lambda _: free.wait(60),
+        at_once=4,
+        name=str,
+        tell=interrupt,
+        give_up=free.set,
+    )
+    with pytest.raises(KeyboardInterrupt):
+        next(answers)
+    assert free.is_set()
+
+
 def test_what_was_lost_with_its_asker_is_asked_once_more() -> None:
     tries: list[int] = []
 
