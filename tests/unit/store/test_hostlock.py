@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -170,11 +171,14 @@ def test_the_machines_folder_is_one_that_everybody_may_write_to(tmp_path: Path) 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
-def test_another_users_lock_holds_and_its_stale_file_is_left(tmp_path: Path) -> None:
-    tmp_path.chmod(0o1777)
-    for parent in tmp_path.parents[:2]:
-        parent.chmod(0o755)
-    (tmp_path / "gone.lock").write_text("{}")
+def test_another_users_lock_holds_and_its_stale_file_is_left() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own can't be reached by others
+        _held_against_nobody(Path(folder))
+
+
+def _held_against_nobody(folder: Path) -> None:
+    folder.chmod(0o1777)
+    (folder / "gone.lock").write_text("{}")
     code = (
         "import os, sys\n"
         "from pathlib import Path\n"
@@ -184,8 +188,8 @@ def test_another_users_lock_holds_and_its_stale_file_is_left(tmp_path: Path) -> 
         "try: HostLock(Path(sys.argv[1]), {'192.0.2.1:22': 'node1'}, user='nobody')\n"
         "except HostsInUseError as err: print(err.message)\n"
     )
-    ask = [sys.executable, "-c", code, str(tmp_path)]
-    with hold(tmp_path, A, run="run-9"):
+    ask = [sys.executable, "-c", code, str(folder)]
+    with hold(folder, A, run="run-9"):
         told = subprocess.run(ask, capture_output=True, text=True, timeout=60, check=True).stdout
     assert "node1: in use by berta" in told
     assert "run run-9" in told

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -157,7 +155,7 @@ def test_shellcheck_has_no_complaint() -> None:
 
 
 CONTROLLER = """
-import json, sys, threading
+import json, os, sys, threading
 from kvgate.spec.inventory import Host
 from kvgate.transport.local import LocalTransport
 from kvgate.transport.ssh import SshTransport
@@ -166,9 +164,9 @@ transport = LocalTransport("here") if way == "local" else (
     SshTransport(Host.model_validate(json.load(sys.stdin))))
 script = "trap '' HUP; sleep 300 & (trap '' TERM; sleep 300 & echo $$ $!; wait) & echo $!; wait"
 def show(piece):
-    print(piece.decode(), end="", flush=True)
+    os.write(1, piece)
 long = transport.start(["sh", "-c", script], deadline_s=600, on_stdout=show)
-print(long.pid, flush=True)
+os.write(1, b"%d\\n" % long.pid)  # whole lines, of both threads
 short = ["sh", "-c", 'echo $$ >"$1"; sleep 300', "sh", sys.argv[2]]
 threading.Thread(target=lambda: transport.run(short, timeout_s=600), daemon=True).start()
 threading.Event().wait()
@@ -194,14 +192,16 @@ def test_nothing_stays_on_the_host_when_kvgate_is_killed(
         assert controller.stdout is not None
         controller.stdin.write(json.dumps({"roles": ["client"], "name": "here", **entry}).encode())
         controller.stdin.close()
-        pids: list[int] = []
-        while len(pids) < 4:
-            pids += map(int, controller.stdout.readline().split())
-        until = time.monotonic() + 30
-        while not (note.exists() and note.read_text().strip()):
-            assert time.monotonic() < until
-            time.sleep(0.02)
-        pids.append(int(note.read_text()))
-        assert all(running(pid) for pid in pids)
-        os.kill(controller.pid, signal.SIGKILL)
+        try:
+            pids: list[int] = []
+            while len(pids) < 4:
+                pids += map(int, controller.stdout.readline().split())
+            until = time.monotonic() + 30
+            while not (note.exists() and note.read_text().strip()):
+                assert time.monotonic() < until
+                time.sleep(0.02)
+            pids.append(int(note.read_text()))
+            assert all(running(pid) for pid in pids)
+        finally:
+            controller.kill()
     assert gone(*pids, within_s=leash.GRACE_S + 10)
