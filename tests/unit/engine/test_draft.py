@@ -307,6 +307,17 @@ def test_o_direct_is_not_asked_of_a_folder_that_refuses_it(two_gates: Path) -> N
     assert out["G3.4"].startswith("the scratch folder's file system (ext4) refuses O_DIRECT")
 
 
+def test_a_kernel_log_that_can_not_be_read_from_a_mark_on_is_not_judged(two_gates: Path) -> None:
+    """Where it can, it is judged: nothing else of this machine says anything about it."""
+    gate = two_gates / "gates/g3.yaml"
+    gate.write_text(gate.read_text("utf-8").replace("fio.direct", "log.new_fatal"), "utf-8")
+    refused = plan_of(drafted(two_gates, virtual()), two_gates).scoped_out()["G3.4"]
+    assert refused.startswith("the kernel log can't be read from a mark on: h1: 'sh' is not there")
+    log = b"00000000-0000-4000-8000-000000000001\n[    1.000000] Linux version 6.8\n"
+    told = drafted(two_gates, {"boot_id": log} | virtual())
+    assert "G3.4" not in plan_of(told, two_gates).scoped_out()
+
+
 def test_odd_words_of_a_host_stay_words(workspace: Path) -> None:
     odd = b"vda/size:8\nvda/device/modalias:x\nvda/serial:1e5: #x'\"{}, [\nvda/device/model:yes\n"
     says = {**virtual(), "cd /sys/block": odd}

@@ -1,5 +1,6 @@
 """The kernel log since a mark, of which nothing is left on the host."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -60,6 +61,34 @@ def test_what_proves_nothing_is_no_silence(server: Any, told: Any, after: Any, w
 def test_no_mark_without_a_log(server: Any, say: bytes) -> None:
     with pytest.raises(ParseError):
         kernel_since.mark(server({ARGV: say}))
+
+
+@pytest.mark.parametrize("length", [kernel_since.LONGEST, kernel_since.LONGEST + 1])
+def test_no_mark_is_longer_than_the_kernel_s_own_messages(server: Any, length: int) -> None:
+    say = BOOT + OLD + b"[    3.000000] " + b"x" * length + b"\n"
+    if length <= kernel_since.LONGEST:
+        assert len(kernel_since.mark(server({ARGV: say})).mark.text) == length
+        return
+    with pytest.raises(ParseError, match="none is so long"):
+        kernel_since.mark(server({ARGV: say}))
+
+
+def test_the_end_of_a_log_that_was_cut_is_not_known(
+    server: Any, told: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mark in its midst would make old lines new ones; without its end, nothing is silent."""
+    mark = kernel_since.mark(server({ARGV: BOOT + OLD}))
+    cut = server({ARGV: BOOT + OLD})
+    whole = cut.transport.run
+    monkeypatch.setattr(
+        cut.transport,
+        "run",
+        lambda argv, **more: dataclasses.replace(whole(argv, **more), stdout_dropped=3_000_000),
+    )
+    with pytest.raises(CommandError, match="over the cap"):
+        kernel_since.mark(cut)
+    found = told(kernel_since.ask_since(cut, mark))
+    assert "over the cap" in found["log.new_fatal", ""]
 
 
 def test_no_mark_where_the_log_is_refused(server: Any) -> None:
