@@ -10,6 +10,9 @@ import re
 import yaml
 
 PCI = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
+REACH = 160
+"""Characters that ``.*`` spans: without bound it is tried to a message's end, from every place."""
+
 SEVERITIES = ("info", "warning", "error", "fatal")
 
 
@@ -37,7 +40,7 @@ class Pattern:
 
 @functools.cache
 def _compiled(source: str) -> re.Pattern[str]:
-    return re.compile(source.replace("<pci>", PCI))
+    return re.compile(source.replace("<pci>", PCI).replace(".*", f".{{0,{REACH}}}"))
 
 
 @functools.cache

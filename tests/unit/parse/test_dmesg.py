@@ -1,4 +1,5 @@
 import decimal
+import re
 from collections import Counter
 from collections.abc import Callable
 
@@ -208,3 +209,13 @@ def test_a_message_without_end_costs_no_more_than_its_lines() -> None:
     found = dmesg.kernel_log("\n".join([*lines, end]).encode())
     assert found.messages == 2
     assert [event.line for event in found.events] == [20_002]
+
+
+@pytest.mark.parametrize("pattern", patterns(), ids=lambda each: each.id)
+def test_no_pattern_is_tried_without_bound_from_every_place(pattern: Pattern) -> None:
+    """A message is up to 64 KiB of a host's words; a log has many."""
+    source = pattern.regex.pattern
+    assert not re.search(r"(?<!\\)\.[*+]", source), "bounded, as .* becomes"
+    assert not re.match(r"\(\?P<\w+>(?:\\[Sw]|\[[^]]+\])\+\)", source), (
+        "(?<!\\S) before a first word"
+    )
