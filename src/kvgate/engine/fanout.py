@@ -81,9 +81,7 @@ def fan_out(
     by the caller's own thread.
     """
     if at_once == 1:
-        for part in parts:
-            tell("", f"{name(part)}'s answer")
-            yield [(part, ask(part))]
+        yield from _in_order(parts, ask, name, tell)
         return
     asking, taken = _Asking(at_once), 0
     pool = ThreadPoolExecutor(min(at_once, len(parts)) or 1)
@@ -105,6 +103,14 @@ def fan_out(
     finally:
         asking.stopped.set()
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _in_order(
+    parts: Sequence[_P], ask: Callable[[_P], _A], name: Callable[[_P], str], tell: Tell
+) -> Iterator[list[tuple[_P, _A]]]:
+    for part in parts:
+        tell("", f"{name(part)}'s answer")
+        yield [(part, ask(part))]
 
 
 def _group(asking: _Asking, most: int) -> list[tuple[int, object]]:
