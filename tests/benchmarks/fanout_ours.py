@@ -23,6 +23,7 @@ from kvgate.probes.base import PLAIN, Command, Probe
 from kvgate.spec.inventory import Host
 from kvgate.store.run import RunWriter
 from kvgate.suite.bench import Bench
+from kvgate.transport import fleet as _imported  # noqa: F401  before the time, as peers are
 from kvgate.witness import Answer, Witness
 
 TOGETHER = 12

@@ -25,6 +25,8 @@ import pytest
 from kvgate.transport import sshd
 from kvgate.transport.sshd import PrivateSshd
 
+pytestmark = pytest.mark.timeout(3600)
+
 HERE = Path(__file__).parent
 HOSTS, SOME = 1000, 200
 SSHDS, EACH = 4, 13
