@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from conftest import Site  # the small site of this folder
 
+pytestmark = pytest.mark.whole
+
 BOOT, OTHER = (f"00000000-0000-4000-8000-00000000000{n}\n" for n in (1, 2))
 BUG = "BUG: unable to handle page fault for address: ffffa1b2c3d4e5f6"
 OLD = f"[    1.000000] {BUG}\n[    2.000000] EXT4-fs (vda1): mounted filesystem\n"

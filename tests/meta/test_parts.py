@@ -18,6 +18,8 @@ from composing import parts as composed_parts
 from kvgate.transport.base import CommandResult
 from kvgate.transport.recording import Answered, Recording, to_bytes
 
+pytestmark = pytest.mark.whole
+
 ROOT = Path(__file__).resolve().parents[2]
 NOW = datetime.datetime(2026, 11, 30, 12, tzinfo=datetime.UTC)
 HOSTS = ("node1", "node2")

@@ -8,11 +8,13 @@ need the VM lab.
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -145,8 +147,16 @@ class Lab:
         return "\n".join(refusal.value.reasons)
 
 
+@pytest.fixture(autouse=True)
+def _one_at_a_time() -> Iterator[None]:
+    """Let no other worker's losetup look into our device meanwhile: that is 'in use'."""
+    with (Path(tempfile.gettempdir()) / f"kvgate-tests-loops-{os.getuid()}").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
 @pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Lab]:
+def lab(_one_at_a_time: None, tmp_path: Path) -> Iterator[Lab]:
     """Yield a free, declared, known device."""
     if why := no_loops():
         pytest.skip(why)
