@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from kvgate.store.reader import RunReader
 
 if TYPE_CHECKING:
