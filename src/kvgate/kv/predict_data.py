@@ -6,16 +6,15 @@ import dataclasses
 import importlib.resources
 import itertools
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 
 from kvgate.kv.geometry import Geometry
 from kvgate.kv.models import known
 from kvgate.kv.predict import MOST_CONCURRENCY, Work
-from kvgate.model.quantity import Quantity
 from kvgate.spec import yamlfile
-from kvgate.spec.base import AnyQuantity, Duration, Rate, Strict, Text
+from kvgate.spec.base import AnyQuantity, Duration, Rate, Strict, Text, within
 from kvgate.spec.load import nearest, validate
 from kvgate.spec.yamlfile import YamlFile
 
@@ -23,20 +22,6 @@ Arm = Literal["recompute", "local", "device"]
 
 FIGURES = ("ttft_p50", "ttft_p90", "ttft_p99", "tpot_p50", "throughput")
 """What a row may tell, in the order it is shown in."""
-
-
-def within(least: str, most: str) -> Any:
-    """Return a validator: quantities from `least` to `most`, of that dimension."""
-    low, high = Quantity.parse(least), Quantity.parse(most)
-
-    def check(value: Quantity) -> Quantity:
-        if value.dimension != low.dimension:
-            raise ValueError(f"'{value}' is no quantity of {low.dimension}")
-        if not low <= value <= high:
-            raise ValueError(f"'{value}' is not within {low} and {high}")
-        return value
-
-    return pydantic.AfterValidator(check)
 
 
 Seconds = Annotated[Duration, within("1 us", "1000 h")]

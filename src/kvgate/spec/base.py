@@ -42,6 +42,20 @@ def _of(dimension: str) -> Any:
     return pydantic.AfterValidator(check)
 
 
+def within(least: str, most: str) -> Any:
+    """Return a validator: quantities from `least` to `most`, of that dimension."""
+    low, high = Quantity.parse(least), Quantity.parse(most)
+
+    def check(value: Quantity) -> Quantity:
+        if value.dimension != low.dimension:
+            raise ValueError(f"'{value}' is no quantity of {low.dimension}")
+        if not low <= value <= high:
+            raise ValueError(f"'{value}' is not within {low} and {high}")
+        return value
+
+    return pydantic.AfterValidator(check)
+
+
 def _like(dimension: str = "") -> pydantic.WithJsonSchema:
     """Return how a quantity (of one dimension, else of any) is described in a JSON schema."""
     units = "|".join(u for u, (of, _) in UNITS.items() if u and dimension in ("", of))

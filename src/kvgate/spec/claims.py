@@ -5,36 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 
 from kvgate.model.quantity import Quantity
 from kvgate.spec import yamlfile
-from kvgate.spec.base import AnyQuantity, LinkSpeed, Slug, Strict, Text, exactly_one_of
+from kvgate.spec.base import AnyQuantity, LinkSpeed, Slug, Strict, Text, exactly_one_of, within
 from kvgate.spec.load import Loaded, nearest, validate
 from kvgate.spec.yamlfile import YamlFile
 
-
-def _between(least: str, most: str) -> Any:
-    low, high = Quantity.parse(least), Quantity.parse(most)
-
-    def check(value: Quantity) -> Quantity:
-        if value.dimension != low.dimension:
-            raise ValueError(f"'{value}' is no quantity of {low.dimension}")
-        if not low <= value <= high:
-            raise ValueError(f"'{value}' is not within {low} and {high}")
-        return value
-
-    return pydantic.AfterValidator(check)
-
-
-PortSpeed = Annotated[AnyQuantity, _between("1 Mb/s", "1000 Tb/s")]
-Iops = Annotated[AnyQuantity, _between("1 IOPS", "1e15 IOPS")]
-Bytes = Annotated[AnyQuantity, _between("1 B", "1e24 B")]
-ByteRate = Annotated[AnyQuantity, _between("1 B/s", "1e18 B/s")]
-Time = Annotated[AnyQuantity, _between("1 ns", "1e9 s")]
-Gain = Annotated[AnyQuantity, _between("0.0001 x", "1000000 x")]
+PortSpeed = Annotated[AnyQuantity, within("1 Mb/s", "1000 Tb/s")]
+Iops = Annotated[AnyQuantity, within("1 IOPS", "1e15 IOPS")]
+Bytes = Annotated[AnyQuantity, within("1 B", "1e24 B")]
+ByteRate = Annotated[AnyQuantity, within("1 B/s", "1e18 B/s")]
+Time = Annotated[AnyQuantity, within("1 ns", "1e9 s")]
+Gain = Annotated[AnyQuantity, within("0.0001 x", "1000000 x")]
 Count = Annotated[int, pydantic.Field(ge=1, le=10**15)]
 
 
