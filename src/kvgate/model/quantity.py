@@ -147,3 +147,8 @@ class Quantity:
             if -30 < self.number.adjusted() < 30
             else (f"{self.number} {self.unit}".rstrip())
         )
+
+
+def counted(number: int | None) -> Quantity | None:
+    """Return a count as a quantity; None where there is none: not known is never 0."""
+    return None if number is None else Quantity.of(number, "")

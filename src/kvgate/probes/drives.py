@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kvgate.errors import ParseError
-from kvgate.model.quantity import Quantity
+from kvgate.model.quantity import Quantity, counted
 from kvgate.model.record import Reading
 from kvgate.parse import block, smart
 from kvgate.parse.block import BlockDevice
@@ -193,8 +193,8 @@ def _values(log: smart.SmartLog) -> dict[str, Quantity | None]:
         "nvme.spare_threshold": Quantity.of(log.spare_threshold_pct, "%"),
         "nvme.power_on_hours": Quantity.of(log.power_on_hours, "h"),
         "nvme.data_written": written,
-        "nvme.unsafe_shutdowns": _count(log.unsafe_shutdowns),
-        "nvme.error_log_entries": _count(log.error_log_entries),
+        "nvme.unsafe_shutdowns": counted(log.unsafe_shutdowns),
+        "nvme.error_log_entries": counted(log.error_log_entries),
         "nvme.temperature": (
             None if log.temperature_c is None else Quantity.of(log.temperature_c, "degC")
         ),
@@ -212,10 +212,6 @@ def _throttled(log: smart.SmartLog) -> Quantity | None:
     """Return how often the drive slowed itself down for heat, lightly or heavily."""
     both = (log.thermal_transitions_1, log.thermal_transitions_2)
     return None if None in both else Quantity.of(sum(each or 0 for each in both), "")
-
-
-def _count(number: int | None) -> Quantity | None:
-    return None if number is None else Quantity.of(number, "")
 
 
 DISKS: tuple[Probe, ...] = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kvgate.model.quantity import Quantity
+from kvgate.model.quantity import Quantity, counted
 from kvgate.model.record import Reading, Value
 from kvgate.parse import gpu_sysfs
 from kvgate.parse.gpu_sysfs import Card
@@ -81,15 +81,15 @@ def _told(card: Card, near: str | None) -> Iterable[Reading]:
         "card.vbios": card.vbios,
         "card.compute_partition": card.compute_partition,
         "card.memory_partition": card.memory_partition,
-        "card.ras_correctable": _count(card.correctable),
-        "card.ras_uncorrectable": _count(card.uncorrectable),
-        "card.bad_pages": _count(card.bad_pages),
+        "card.ras_correctable": counted(card.correctable),
+        "card.ras_uncorrectable": counted(card.uncorrectable),
+        "card.bad_pages": counted(card.bad_pages),
         "card.power_cap": None if caps is None else shifted(caps, 6, "W"),
         "card.temperature": None if heat is None else shifted(heat, 3, "degC"),
         "card.busy": None if card.busy_pct is None else Quantity.of(card.busy_pct, "%"),
         "card.bar_size": gpus.size_of(bar),
         "card.large_bar": gpus.large_bar(card),
-        "card.numa_node": _count(card.numa_node),
+        "card.numa_node": counted(card.numa_node),
         "card.near_nics": near,
     }
     for name, value in values.items():
@@ -97,10 +97,6 @@ def _told(card: Card, near: str | None) -> Iterable[Reading]:
         ras = odd and name.startswith("card.ras")
         why = f"counters read all ones, is it suspended? {odd}" if ras else silent
         yield reading(name, value, why, item=card.address)
-
-
-def _count(number: int | None) -> Quantity | None:
-    return None if number is None else Quantity.of(number, "")
 
 
 def _commands(host: Host) -> tuple[Command, ...]:

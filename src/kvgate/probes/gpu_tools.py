@@ -10,7 +10,7 @@ import decimal
 from collections.abc import Callable, Iterable
 
 from kvgate.errors import ParseError
-from kvgate.model.quantity import Quantity
+from kvgate.model.quantity import Quantity, counted
 from kvgate.model.record import Reading
 from kvgate.parse import amd_smi, rocm_smi
 from kvgate.parse.amd_smi import AmdSmi
@@ -118,7 +118,7 @@ def _links(found: AmdSmi) -> Iterable[Reading]:
     yield reading("gpu.xgmi_pairs", known, none)
     states = [link.status for link in found.links if link.type == "XGMI"]
     down = None if None in states or not states else sum(each != _UP for each in states)
-    count = None if down is None else Quantity.of(down, "")
+    count = counted(down)
     yield reading("gpu.xgmi_links_down", count, "amd-smi tells no state of its XGMI links")
 
 

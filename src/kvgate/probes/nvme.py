@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kvgate.errors import ParseError
-from kvgate.model.quantity import Quantity
+from kvgate.model.quantity import Quantity, counted
 from kvgate.model.record import Reading
 from kvgate.parse import nvme_errors, nvme_selftest, sysfs
 from kvgate.parse.block import BlockDevice
@@ -62,7 +62,7 @@ def _namespaces(item: str, name: str, devices: tuple[BlockDevice, ...]) -> Readi
     """Return how many namespaces of the drive's serial number are there."""
     serial = next(each.serial for each in devices if each.name == name)
     known = sum(each.nvme and each.serial == serial for each in devices) if serial else None
-    count = None if known is None else Quantity.of(known, "")
+    count = counted(known)
     return reading(IDENTITY[2], count, f"{name} tells no serial number", item=item)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kvgate.model.quantity import Quantity
+from kvgate.model.quantity import Quantity, counted
 from kvgate.model.record import Reading
 from kvgate.parse import nvme_ctrl, nvme_namespace, smartctl
 from kvgate.probes.base import Probe, as_root, reading, shifted
@@ -55,7 +55,7 @@ def _controller(told: bytes, item: str) -> Iterable[Reading]:
         found.model,
         shifted(total, 9, "GB") if total else None,  # 0: not told
         None if rest is None or not total else shifted(rest, 9, "GB"),
-        None if found.nn is None else Quantity.of(found.nn, ""),
+        counted(found.nn),
         None if found.wctemp_c is None else Quantity.of(found.wctemp_c, "degC"),
         None if found.cctemp_c is None else Quantity.of(found.cctemp_c, "degC"),
         found.version,
@@ -85,7 +85,7 @@ def _firmware(told: bytes, item: str) -> Iterable[Reading]:
 def _smart(told: bytes, item: str) -> Iterable[Reading]:
     found = smartctl.drive(told)
     none = "smartctl does not tell it"
-    errors = None if found.media_errors is None else Quantity.of(found.media_errors, "")
+    errors = counted(found.media_errors)
     yield reading(SMART[0], found.smart_passed, none, item=item)
     yield reading(SMART[1], errors, none, item=item)
 

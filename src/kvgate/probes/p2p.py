@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kvgate.model.quantity import Quantity
+from kvgate.model.quantity import counted
 from kvgate.model.record import Reading
 from kvgate.parse import kernel_config, pci, settings
 from kvgate.probes.base import (
@@ -88,7 +88,7 @@ def ask_windows(witness: Witness) -> Answer:
             readings += untold(WINDOWS, f"there is no PCI device {address}", [address])
             continue
         offered = told.p2p_bytes if told.p2p_published else None
-        node = None if told.numa_node is None else Quantity.of(told.numa_node, "")
+        node = counted(told.numa_node)
         readings += [
             reading(WINDOWS[0], size_of(told.bar_bytes), f"{address} has no BAR", item=address),
             reading(WINDOWS[1], size_of(offered), f"{address} {_NO_P2P}", item=address),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvgate.model.quantity import Quantity
+from kvgate.model.quantity import Quantity, counted
 from kvgate.model.record import Reading
 from kvgate.parse import pci
 from kvgate.probes.base import (
@@ -78,7 +78,7 @@ def _told(link: PcieLink, function: pci.Function | None) -> Iterator[Reading]:
         value = None if speed is None else Quantity.of(speed, "GT/s")
         yield reading(measure, value, f"{at} reports no link speed", item=at)
     for measure, width in (("pcie.width", function.width), ("pcie.width_max", function.width_max)):
-        lanes = None if width is None else Quantity.of(width, "")
+        lanes = counted(width)
         yield reading(measure, lanes, f"{at} reports no link width", item=at)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kvgate.errors import ParseError
-from kvgate.model.quantity import Quantity
+from kvgate.model.quantity import Quantity, counted
 from kvgate.model.record import Reading
 from kvgate.parse import drvinfo, ethtool, ethtool_port, optics
 from kvgate.parse.optics import Lane
@@ -99,7 +99,7 @@ def _link(told: bytes, item: str) -> Iterable[Reading]:
     found = ethtool.settings(told)[0]
     why = f"{item} tells nothing of auto-negotiation"
     yield reading("nic.autonegotiation", found.autonegotiation, why, item=item)
-    yield reading("nic.lanes", _count(found.lanes), f"{item} tells no lanes", item=item)
+    yield reading("nic.lanes", counted(found.lanes), f"{item} tells no lanes", item=item)
 
 
 def _pause(told: bytes, item: str) -> Iterable[Reading]:
@@ -113,8 +113,8 @@ def _rings(told: bytes, item: str) -> Iterable[Reading]:
     none = f"{item} does not tell all of its rings' sizes"
     full = None if None in sizes else (found.rx, found.tx) == (found.rx_max, found.tx_max)
     yield reading("nic.rings_full", full, none, item=item)
-    yield reading("nic.rx_ring", _count(found.rx), none, item=item)
-    yield reading("nic.tx_ring", _count(found.tx), none, item=item)
+    yield reading("nic.rx_ring", counted(found.rx), none, item=item)
+    yield reading("nic.tx_ring", counted(found.tx), none, item=item)
 
 
 def _optics(told: bytes, item: str) -> Iterable[Reading]:
@@ -149,10 +149,6 @@ def _counters(told: bytes, item: str) -> Iterable[Reading]:
 
 def _sum(values: list[int]) -> Quantity | None:
     return Quantity.of(sum(values), "") if values else None
-
-
-def _count(number: int | None) -> Quantity | None:
-    return None if number is None else Quantity.of(number, "")
 
 
 PROBES: tuple[Probe, ...] = (

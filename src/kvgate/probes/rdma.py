@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kvgate.model.quantity import Quantity
+from kvgate.model.quantity import Quantity, counted
 from kvgate.model.record import Reading
 from kvgate.parse import rdma_sysfs, sysfs, verbs
 from kvgate.parse.rdma_sysfs import RdmaDevice
@@ -65,7 +65,7 @@ def ask_devices(witness: Witness) -> Answer:
 
 def _told(item: str, device: RdmaDevice) -> Iterable[Reading]:
     port = next(port for port in device.ports if item in port.roce_v2)
-    losses = None if port.losses is None else Quantity.of(port.losses, "")
+    losses = counted(port.losses)
     yield reading("rdma.device", device.name, item=item)
     yield reading("rdma.firmware", device.firmware, f"{device.name} tells no firmware", item=item)
     yield reading("rdma.state", port.state, f"{device.name} tells no state", item=item)
@@ -161,7 +161,7 @@ def ask_defaults(witness: Witness) -> Answer:
             if known
             else _no_device(item)
         )
-        value = None if tos is None else Quantity.of(tos, "")
+        value = counted(tos)
         readings.append(reading(names[0], mode, why, item=item))
         readings.append(reading(names[1], value, why, item=item))
     return answer(readings, asked, told)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import decimal
 
-from kvgate.model.quantity import Quantity
+from kvgate.model.quantity import Quantity, counted
 from kvgate.parse import lscpu, system
 from kvgate.probes.base import PLAIN, SHORT_S, Probe, answer, asks, reading
 from kvgate.witness import Answer, Witness
@@ -43,7 +43,7 @@ def ask_processors(witness: Witness) -> Answer:
     """Return cpu.model, cpu.sockets and cpu.threads as lscpu counts them."""
     asked = witness.ask(LSCPU, timeout_s=SHORT_S, env=PLAIN)
     found = lscpu.processors(asked.stdout)
-    sockets = None if found.sockets is None else Quantity.of(found.sockets, "")
+    sockets = counted(found.sockets)
     return answer(
         [
             reading("cpu.model", found.model_name, "lscpu names no model"),

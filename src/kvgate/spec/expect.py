@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvgate.model.part import AS_ORDERED, NO_SURPLUS
-from kvgate.model.quantity import Quantity
+from kvgate.model.quantity import counted
 from kvgate.model.record import ALL_HOSTS, Value
 from kvgate.spec.baseline import Baseline
 from kvgate.spec.bom import Bom
@@ -67,15 +67,15 @@ def _declared(have: Declared) -> Iterator[tuple[str, str, Value]]:
     """Yield (measure, item, value) for everything a host is declared to have."""
     single: list[tuple[str, Value | None]] = [
         ("memory.size", have.memory),
-        ("numa.nodes", _count(have.numa_nodes)),
-        ("gpu.count", _count(have.gpus.count) if have.gpus else None),
-        ("gpu.driven", _count(have.gpus.count) if have.gpus else None),
+        ("numa.nodes", counted(have.numa_nodes)),
+        ("gpu.count", counted(have.gpus.count) if have.gpus else None),
+        ("gpu.driven", counted(have.gpus.count) if have.gpus else None),
     ]
     if have.cpu:
         single += [
             ("cpu.model", have.cpu.model),
-            ("cpu.sockets", _count(have.cpu.sockets)),
-            ("cpu.threads", _count(have.cpu.threads)),
+            ("cpu.sockets", counted(have.cpu.sockets)),
+            ("cpu.threads", counted(have.cpu.threads)),
         ]
     yield from ((measure, "", value) for measure, value in single if value is not None)
     for disk in have.disks:
@@ -99,16 +99,12 @@ def _declared(have: Declared) -> Iterator[tuple[str, str, Value]]:
             link.address,
             ("pcie.id", link.id),
             ("pcie.speed", link.speed),
-            ("pcie.width", _count(link.width)),
+            ("pcie.width", counted(link.width)),
         )
 
 
 def _given(item: str, *pairs: tuple[str, Value | None]) -> Iterator[tuple[str, str, Value]]:
     yield from ((measure, item, value) for measure, value in pairs if value is not None)
-
-
-def _count(number: int | None) -> Quantity | None:
-    return None if number is None else Quantity.of(number, "")
 
 
 Coverage = dict[str, tuple[str, ...]]

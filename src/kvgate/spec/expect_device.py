@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvgate.model.quantity import Quantity
+from kvgate.model.quantity import Quantity, counted
 from kvgate.model.record import Value
 from kvgate.spec.inventory import Host, Role
 
@@ -25,7 +25,7 @@ def declared_of(host: Host) -> Iterator[Told]:
     elif host.role is Role.SWITCH:
         yield from _given("", ("switch.ecn", have.ecn))
     else:
-        psus, fans = _count(have.psus), _count(have.fans)
+        psus, fans = counted(have.psus), counted(have.fans)
         yield from _given("", ("bmc.bios", have.bios), ("bmc.psus", psus), ("bmc.fans", fans))
     for port in have.ports:
         yield f"{role}.port.state", port.name, "up"
@@ -58,7 +58,3 @@ def _of_array(host: Host) -> Iterator[Told]:
 
 def _given(item: str, *pairs: tuple[str, Value | None]) -> Iterator[Told]:
     yield from ((measure, item, value) for measure, value in pairs if value is not None)
-
-
-def _count(number: int | None) -> Quantity | None:
-    return None if number is None else Quantity.of(number, "")
