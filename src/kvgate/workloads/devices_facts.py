@@ -23,6 +23,11 @@ _SINGLE = ("claim", "lock", "number", "node", "name", "blkid-exit", "wipefs-exit
 _BARE = ("no-device", "no-sysfs")
 _NUMBER = re.compile(r"[0-9]{1,4}:[0-9]{1,7}", re.ASCII)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}(?:/[A-Za-z0-9_-]{1,31})?", re.ASCII)
+_LINES = ("dev", "hidden", "partition", "ro", "size")
+"""Attributes that the kernel always ends with a line's end: one without it was cut."""
+_TEXTS = ("serial", "wwid", "device/serial", "device/wwid", "device/vpd_pg80", "device/model")
+"""The other attributes that a look tells (`devices_script`)."""
+
 _NOTHING = {"blkid-exit": "2", "wipefs-exit": "0"}  # what each ends with that found nothing
 
 _MUST_READ = {
@@ -133,9 +138,12 @@ def _facts(text: str, lines: list[str], missing: tuple[str, ...] = ()) -> Facts:
 
 def _attribute(line: str, value: str) -> tuple[str, bytes]:
     match = re.fullmatch(r"([a-z_0-9/]{1,32}) ((?:[0-9a-f]{2}){0,512})", value, re.ASCII)
-    if not match:
+    if not match or match[1] not in (*_LINES, *_TEXTS):
         raise ParseError(f"{WHAT}: {shown(line.encode()[:80])} is no attribute")
-    return match[1], bytes.fromhex(match[2]).removesuffix(b"\n")
+    told = bytes.fromhex(match[2])
+    if match[1] in _LINES and not told.endswith(b"\n"):
+        raise ParseError(f"{WHAT}: attribute {match[1]} is cut: {shown(told)} has no line's end")
+    return match[1], told.removesuffix(b"\n")
 
 
 def unsure(facts: Facts, *, name: str, size_bytes: int | None) -> Iterator[str]:

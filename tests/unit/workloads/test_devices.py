@@ -160,6 +160,20 @@ def test_a_command_that_failed_tells_nothing(answer: str) -> None:
     refused(told)
 
 
+@pytest.mark.parametrize("name", ["dev", "size", "ro", "hidden"])
+def test_an_attribute_that_lost_its_lines_end_was_cut(name: str) -> None:
+    whole = next(line for line in FACTS.splitlines() if line.startswith(f"attr {name} "))
+    assert whole.endswith("0a")
+    said = refused(Told(facts=FACTS.replace(whole, whole.removesuffix("0a")).encode()))
+    assert f"attribute {name} is cut" in said
+
+
+def test_an_attribute_that_no_look_tells_is_a_refusal() -> None:
+    said = refused(Told(facts=FACTS.replace("attr device/model", "attr hevice/model").encode()))
+    assert "hevice/model" in said
+    assert "is no attribute" in said
+
+
 def changed(text: str) -> st.SearchStrategy[bytes]:
     """Return `text` with lines left out, doubled, swapped, cut, changed or added."""
     lines = text.splitlines()
