@@ -15,6 +15,7 @@ import dataclasses
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import InitVar
+from typing import TypeVar
 
 from kvgate.errors import HarnessError, NotRunError, ParseError
 from kvgate.model.record import EvidenceRef
@@ -123,8 +124,7 @@ def clear(
     command line consents; the gate saw it. 2. It is found by identity. 3. It is looked at, held
     exclusively for that long if 1. and 2. hold. `places` are for tests alone.
     """
-    where = places or Places()
-    look = _Look(witness, disk, where)
+    look = _Look(witness, disk, places or Places())
     reasons = [f"{witness.host.name}: {disk.id}: {why}" for why in _unsaid(witness, disk, consent)]
     found = look.find()
     facts, claims = None, not (reasons or look.reasons)
@@ -135,18 +135,7 @@ def clear(
         unfit = list(_unfit(disk, facts, found))
         unfit += _safely(facts, node)
         look.reasons += [look.said(why) for why in unfit]
-    if reasons or look.reasons or facts is None or found is None or found.size_bytes is None:
-        raise _refused((*reasons, *look.reasons), look)
-    return ClearedDevice(
-        host=witness.host,
-        id=disk.id,
-        node=look.node(found),
-        size_bytes=found.size_bytes,
-        evidence=tuple(look.evidence),
-        facts=facts.text,
-        places=where,
-        key=_KEY,
-    )
+    return look.concluded(ClearedDevice, found, facts, reasons)
 
 
 def recognise(witness: Witness, disk: Disk, *, places: Places | None = None) -> KnownDevice:
@@ -154,34 +143,14 @@ def recognise(witness: Witness, disk: Disk, *, places: Places | None = None) -> 
 
     Raises DeviceRefusedError with every reason why it is not surely that device.
     """
-    where = places or Places()
-    look = _Look(witness, disk, where)
+    look = _Look(witness, disk, places or Places())
     if not (disk.serial or disk.wwn):
         look.reasons.append(look.said("the inventory knows it by name alone"))
     found = look.find()
     facts = look.at(found, "peek") if found else None
     if facts and found:
         look.reasons += [look.said(why) for why in _unfit(disk, facts, found)]
-    if look.reasons or facts is None or found is None or found.size_bytes is None:
-        raise _refused(tuple(look.reasons), look)
-    return KnownDevice(
-        host=witness.host,
-        id=disk.id,
-        node=look.node(found),
-        size_bytes=found.size_bytes,
-        evidence=tuple(look.evidence),
-        facts=facts.text,
-        places=where,
-        key=_KEY,
-    )
-
-
-def _refused(reasons: tuple[str, ...], look: _Look) -> DeviceRefusedError:
-    return DeviceRefusedError(
-        reasons or (look.said("was not looked at"),),
-        hint="nothing was written; `kvgate plan --yes-destroy SERIAL` says what would be",
-        evidence=tuple(look.evidence),
-    )
+    return look.concluded(KnownDevice, found, facts)
 
 
 def _unsaid(witness: Witness, disk: Disk, consent: Consent) -> Iterator[str]:
@@ -240,6 +209,9 @@ def _is(disk: Disk, serial: str | None, wwn: str | None) -> bool:
 def _one_spelling(wwn: str | None) -> str:
     """Return a WWN in one spelling: sysfs writes ``naa.5000c5``, udev and lsblk ``0x5000c5``."""
     return (wwn or "").lower().removeprefix("naa.").removeprefix("0x")
+
+
+_Known = TypeVar("_Known", bound=KnownDevice)
 
 
 class _Look:
@@ -324,3 +296,32 @@ class _Look:
             self.reasons.append(self.said(f"the look {asked.result.describe()}"))
             return None
         return facts
+
+    def concluded(
+        self,
+        kind: type[_Known],
+        found: BlockDevice | None,
+        facts: Facts | None,
+        reasons: Sequence[str] = (),
+    ) -> _Known:
+        """Return the device as `kind`; raises DeviceRefusedError where it is not surely that.
+
+        Something speaks against it, or nothing was found or told. `reasons` are told first.
+        """
+        against = (*reasons, *self.reasons)
+        if against or facts is None or found is None or found.size_bytes is None:
+            raise DeviceRefusedError(
+                against or (self.said("was not looked at"),),
+                hint="nothing was written; `kvgate plan --yes-destroy SERIAL` says what would be",
+                evidence=tuple(self.evidence),
+            )
+        return kind(
+            host=self.witness.host,
+            id=self.disk.id,
+            node=self.node(found),
+            size_bytes=found.size_bytes,
+            evidence=tuple(self.evidence),
+            facts=facts.text,
+            places=self.places,
+            key=_KEY,
+        )
