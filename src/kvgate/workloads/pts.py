@@ -10,10 +10,9 @@ import dataclasses
 from collections.abc import Iterator
 
 from fiopy import Job, Pattern
-from fiopy.sense import SYNCHRONOUS
 from kvgate.errors import NotRunError
 from kvgate.spec.pts import LEAST_ROUNDS, PtsWorkload
-from kvgate.workloads.shapes import Setting
+from kvgate.workloads.shapes import Setting, depth_by
 from kvgate.workloads.target import Target
 
 KIB = 1024
@@ -209,7 +208,7 @@ def job(loop: Loop, point: Point, target: Target, setting: Setting, *, round_: i
         io_size_bytes=FILE_PASSES * target.size_bytes // loop.threads if bounded else None,
         jobs=loop.threads,
         read_pct=None if point.read_pct in (0, 100) else point.read_pct,
-        queue_depth=_depth(loop.queue_depth, setting),
+        queue_depth=depth_by(setting.engine, loop.queue_depth, "PTS"),
         engine=setting.engine,
         direct=target.direct,
         runtime_s=setting.runtime_s,
@@ -232,7 +231,7 @@ def precondition_job(loop: Loop, target: Target, setting: Setting) -> Job:
         block_bytes=loop.precondition_block or PRECONDITION_BLOCK,
         size_bytes=target.size_bytes,
         io_size_bytes=PRECONDITION_PASSES * target.size_bytes,
-        queue_depth=_depth(32, setting),
+        queue_depth=depth_by(setting.engine, 32, "PTS"),
         engine=setting.engine,
         direct=target.direct,
         threads=True,
@@ -241,18 +240,6 @@ def precondition_job(loop: Loop, target: Target, setting: Setting) -> Job:
         refill_buffers=True,
         seed=setting.seed,
     )
-
-
-def _depth(depth: int, setting: Setting) -> int:
-    if depth > 1 and setting.engine in SYNCHRONOUS:
-        raise NotRunError(
-            (
-                f"PTS has {depth} I/Os under way, and this fio has no engine for more than one "
-                f"(libaio, io_uring), only {setting.engine}",
-            ),
-            hint="install a fio that was built with libaio",
-        )
-    return depth
 
 
 def deadline_s(setting: Setting, *, precondition: bool = False) -> float:

@@ -309,11 +309,16 @@ def jobs(shape: Shape, path: str, setting: Setting) -> list[Job]:
 
 def _depth(shape: Shape, setting: Setting) -> int:
     depth = 1 if shape.gpu else shape.depth_of(setting.kv)
-    if depth > 1 and setting.engine in SYNCHRONOUS:
+    return depth_by(setting.engine, depth, shape.name)
+
+
+def depth_by(engine: str, depth: int, who: str) -> int:
+    """Return `depth`; raises NotRunError where fio's `engine` can't have so many under way."""
+    if depth > 1 and engine in SYNCHRONOUS:
         raise NotRunError(
             (
-                f"{shape.name} has {depth} I/Os under way, and this fio has no engine for more "
-                f"than one (libaio, io_uring), only {setting.engine}",
+                f"{who} has {depth} I/Os under way, and this fio has no engine for more "
+                f"than one (libaio, io_uring), only {engine}",
             ),
             hint="install a fio that was built with libaio",
         )
