@@ -37,30 +37,19 @@ def import_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
 
 def draft_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     """Ask the hosts of an inventory for their parts; 2: some could not be asked."""
-    from kvgate.cli.places import workspace_of
+    from kvgate.cli.places import site_of
     from kvgate.engine.bom_draft import ask_all, text_of
-    from kvgate.engine.workspace import adapters_for, default_inventory, load_recordings
     from kvgate.model.record import Evidence
-    from kvgate.spec.load import load_inventory
-    from kvgate.transport.connect import Connections
     from kvgate.witness import Witness
 
     def forget(piece: Evidence) -> str:
         return hashlib.sha256(piece.stdout).hexdigest()  # a draft proves nothing
 
-    workspace = workspace_of(arguments)
-    path = Path(arguments.inventory) if arguments.inventory else default_inventory(workspace)
-    loaded = load_inventory(path, name=workspace.name(path))
-    inventory, hosts = loaded.value, tuple(loaded.value.hosts.values())
-    found = {name: each.value for name, each in adapters_for(workspace, loaded, path).items()}
-    recordings = load_recordings(inventory, path.parent)
-    logins = {name: each.login for name, each in found.items()}
-    with Connections(inventory, recordings, logins=logins) as connections:
+    site = site_of(arguments)
+    inventory, hosts = site.inventory, tuple(site.inventory.hosts.values())
+    with site.connections() as connections:
         told, lost = ask_all(
-            [
-                Witness(host, connections.to(host), forget, found.get(host.adapter or ""))
-                for host in hosts
-            ],
+            [Witness(host, connections.to(host), forget, site.adapter(host)) for host in hosts],
             inventory,
         )
     for host, why in lost.items():
@@ -123,14 +112,12 @@ def _units(arguments: argparse.Namespace, named: str) -> tuple[Unit, ...]:
 
 def _write(text: str, out: str | None, told: str) -> int:
     """Print `text`, or write it into the new file `out`; raises UsageError where that is there."""
+    from kvgate.cli.places import write_new
+
     if not out:
         print(text, end="")
         return 0
-    try:
-        with Path(out).open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as err:
-        raise UsageError(f"{out}: {err.strerror or err}; nothing was written") from err
+    write_new(out, text.encode())
     print(
         f"{out}: {told}\nname it in the inventory ('bom: {Path(out).name}'), then: kvgate check "
         "--inventory FILE"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 def claims_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     """Show what each claim of a file comes to; 1: some can't stand as they are written."""
-    from kvgate.cli.predict import own_models, show
+    from kvgate.cli.places import own_models
+    from kvgate.cli.predict import show
     from kvgate.kv.claims import check, wrong
     from kvgate.kv.models import known
     from kvgate.report.claimed import document, sheet

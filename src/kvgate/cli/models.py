@@ -14,18 +14,14 @@ DTYPES = ("bf16", "fp8")
 
 def models_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     """List the known models, tell one in detail, or read one from a config.json and keep it."""
-    from kvgate.cli.places import workspace_of
+    from kvgate.cli.places import own_models, write_new
     from kvgate.kv.models import as_yaml, known, named
     from kvgate.untrusted import plain
 
     if arguments.config:
         model = _read(arguments)
     else:
-        try:
-            own: Path | None = workspace_of(arguments).root / "inventory" / "models"
-        except UsageError:  # outside of any workspace the shipped ones are known
-            own = None
-        models = known(own)
+        models = known(own_models(arguments))
         if not arguments.model:
             _list(models)
             return 0
@@ -33,7 +29,8 @@ def models_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     for line in (*_head(model), *_ranks(model, arguments.chunk), *_tokens(model, arguments.tokens)):
         print(plain(line))
     if arguments.out:
-        _keep(Path(arguments.out), as_yaml(model))
+        write_new(arguments.out, as_yaml(model).encode())
+        print(f"kept: {arguments.out}")
     return 0
 
 
@@ -48,15 +45,6 @@ def _read(arguments: argparse.Namespace) -> Geometry:
         raise UsageError(f"{path}: {err.strerror or err}") from err
     name = arguments.model or path.resolve().parent.name
     return geometry_of(content, name=name, source=arguments.source or f"{path.name} of {name}")
-
-
-def _keep(path: Path, text: str) -> None:
-    try:
-        with path.open("x", encoding="utf-8") as out:
-            out.write(text)
-    except OSError as err:
-        raise UsageError(f"{path}: {err.strerror or err}; nothing was written") from err
-    print(f"kept: {path}")
 
 
 def _list(models: dict[str, Geometry]) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kvgate.engine.content import shipped_templates
 from kvgate.engine.workspace import Setup, Workspace, default_inventory, default_plan, load_setup
 from kvgate.errors import UsageError
 from kvgate.spec.load import nearest
+
+if TYPE_CHECKING:
+    from kvgate.engine.site import Site
 
 
 def workspace_of(arguments: argparse.Namespace) -> Workspace:
@@ -27,9 +31,38 @@ def templates_of(arguments: argparse.Namespace) -> Path:
 def setup_of(arguments: argparse.Namespace) -> tuple[Workspace, Setup]:
     """Return the workspace and the loaded plan, inventory and gates; raises SpecError."""
     workspace = workspace_of(arguments)
-    inventory = Path(arguments.inventory) if arguments.inventory else default_inventory(workspace)
+    inventory = _inventory(arguments, workspace)
     plan = Path(arguments.plan) if arguments.plan else default_plan(workspace, inventory)
     return workspace, load_setup(workspace, plan, inventory)
+
+
+def site_of(arguments: argparse.Namespace) -> Site:
+    """Return the site of the inventory that is meant; raises SpecError."""
+    from kvgate.engine.site import load_site
+
+    workspace = workspace_of(arguments)
+    return load_site(workspace, _inventory(arguments, workspace))
+
+
+def _inventory(arguments: argparse.Namespace, workspace: Workspace) -> Path:
+    return Path(arguments.inventory) if arguments.inventory else default_inventory(workspace)
+
+
+def own_models(arguments: argparse.Namespace) -> Path | None:
+    """Return the folder of the workspace's own models; None outside of any."""
+    try:
+        return workspace_of(arguments).root / "inventory" / "models"
+    except UsageError:  # outside of any workspace the shipped ones are known
+        return None
+
+
+def write_new(path: str, content: bytes) -> None:
+    """Write `content` into the new file `path`; raises UsageError where that is there, or can't."""
+    try:
+        with Path(path).open("xb") as file:
+            file.write(content)
+    except OSError as err:
+        raise UsageError(f"{path}: {err.strerror or err}; nothing was written") from err
 
 
 def run_of(arguments: argparse.Namespace, named: str) -> Path:

@@ -49,6 +49,7 @@ def _published(arguments: argparse.Namespace) -> int:
 
 def _rows(arguments: argparse.Namespace) -> Loaded:
     """Return the rows of --fit's file, else the published ones."""
+    from kvgate.cli.places import own_models
     from kvgate.kv import predict_data
 
     own = own_models(arguments)
@@ -123,16 +124,6 @@ def _work(arguments: argparse.Namespace, published: Work) -> Work:
     return dataclasses.replace(published, **changes)
 
 
-def own_models(arguments: argparse.Namespace) -> Path | None:
-    """Return the folder of the workspace's own models; None outside of any."""
-    from kvgate.cli.places import workspace_of
-
-    try:
-        return workspace_of(arguments).root / "inventory" / "models"
-    except UsageError:  # outside of any workspace the shipped ones are known
-        return None
-
-
 def _limit_s(text: str | None) -> float | None:
     from kvgate.model.quantity import Quantity
 
@@ -163,17 +154,11 @@ def show(arguments: argparse.Namespace, sheet: Sheet, document: dict[str, Any]) 
 
     Raises UsageError where that file is there or can't be written.
     """
-    from kvgate.cli.places import templates_of
+    from kvgate.cli.places import templates_of, write_new
     from kvgate.report.sheet import page, text
 
     if arguments.out:
-        made = page(sheet, templates_of(arguments))
-        try:
-            with Path(arguments.out).open("xb") as file:
-                file.write(made)
-        except OSError as err:
-            why = err.strerror or err
-            raise UsageError(f"{arguments.out}: {why}; nothing was written") from err
+        write_new(arguments.out, page(sheet, templates_of(arguments)))
     if arguments.json:
         print(json.dumps(document, indent=1, allow_nan=False))
     else:

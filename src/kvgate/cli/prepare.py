@@ -8,7 +8,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from kvgate.cli.places import setup_of, workspace_of
+from kvgate.cli.places import setup_of, site_of, workspace_of, write_new
 from kvgate.engine.check import check
 from kvgate.engine.destroy import refuse_unfit, told
 from kvgate.errors import SpecError, UsageError
@@ -55,11 +55,7 @@ def import_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     if not arguments.out:
         print(made.text, end="")
         return 0
-    try:
-        with Path(arguments.out).open("x", encoding="utf-8") as out:
-            out.write(made.text)
-    except OSError as err:
-        raise UsageError(f"{arguments.out}: {err.strerror or err}; nothing was written") from err
+    write_new(arguments.out, made.text.encode())
     print(
         f"{arguments.out}: {made.hosts} hosts\nadd what each is declared to have, then: "
         f"kvgate check --inventory {shlex.quote(arguments.out)}"
@@ -129,18 +125,9 @@ def hosts_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
 
     from kvgate.cli.show import show_hosts
     from kvgate.engine.hosts import survey_hosts
-    from kvgate.engine.workspace import adapters_for, default_inventory, load_recordings
-    from kvgate.spec.load import load_inventory
-    from kvgate.transport.connect import Connections
 
-    workspace = workspace_of(arguments)
-    path = Path(arguments.inventory) if arguments.inventory else default_inventory(workspace)
-    loaded = load_inventory(path, name=workspace.name(path))
-    inventory = loaded.value
-    found = {name: each.value for name, each in adapters_for(workspace, loaded, path).items()}
-    logins = {name: each.login for name, each in found.items()}
-    recordings = load_recordings(inventory, path.parent)
-    with Connections(inventory, recordings, logins=logins, shared=True) as connections:
-        reports = survey_hosts(inventory, connections, found)
+    site = site_of(arguments)
+    with site.connections(shared=True) as connections:
+        reports = survey_hosts(site.inventory, connections, site.adapters)
     show_hosts(Console(highlight=False), reports)
     return 0 if all(report.ok for report in reports) else 2

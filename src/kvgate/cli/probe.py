@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import hashlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kvgate.cli.places import workspace_of
+from kvgate.cli.places import site_of
 from kvgate.errors import UsageError
 from kvgate.untrusted import plain
 
@@ -41,31 +40,22 @@ def probe_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
 
 def _asked(arguments: argparse.Namespace, words: str) -> tuple[Reading, ...]:
     """Ask the host, print every command that was run, and return what was read."""
-    from kvgate.engine.workspace import adapters_for, default_inventory, load_recordings
     from kvgate.probes import ALL, devices
-    from kvgate.spec.load import load_inventory
-    from kvgate.transport.connect import Connections
     from kvgate.witness import Witness
 
-    workspace = workspace_of(arguments)
-    path = Path(arguments.inventory) if arguments.inventory else default_inventory(workspace)
-    loaded = load_inventory(path, name=workspace.name(path))
-    inventory = loaded.value
-    host = _host(arguments.host, inventory)
+    site = site_of(arguments)
+    host = _host(arguments.host, site.inventory)
     probe = _named(words, devices.OF_ROLE[host.role.value] if host.is_device else ALL)
-    found = {name: each.value for name, each in adapters_for(workspace, loaded, path).items()}
     kept: list[Evidence] = []
 
     def keep(piece: Evidence) -> EvidenceRef:
         kept.append(piece)
         return hashlib.sha256(piece.stdout).hexdigest()
 
-    recordings = load_recordings(inventory, path.parent)
-    logins = {name: each.login for name, each in found.items()}
-    with Connections(inventory, recordings, logins=logins) as connections:
+    with site.connections() as connections:
         try:
-            adapter = found.get(host.adapter or "")
-            return probe.ask(Witness(host, connections.to(host), keep, adapter)).readings
+            way = connections.to(host)
+            return probe.ask(Witness(host, way, keep, site.adapter(host))).readings
         finally:
             for piece in kept:
                 _show(piece, raw=arguments.raw)
