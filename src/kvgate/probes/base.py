@@ -8,6 +8,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Literal, TypeVar
 
+from kvgate.errors import ParseError
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading, Value
 from kvgate.spec.inventory import Host
@@ -15,6 +16,9 @@ from kvgate.witness import Answer, Testimony, Witness
 
 Ask = Callable[[Witness], Answer]
 ItemKind = Literal["", "disk", "nvme", "nic", "pcie", "gpu"]
+
+ReadItem = Callable[[bytes, str], Iterable[Reading]]
+"""Reads the answer of a tool that was asked about one item alone; raises ParseError."""
 
 PLAIN = {"LC_ALL": "C"}
 """The environment of every tool whose words are parsed."""
@@ -130,6 +134,30 @@ def asks(*argvs: tuple[str, ...]) -> Callable[[Host], tuple[Command, ...]]:
 def untold(measures: Iterable[str], because: str, items: Iterable[str] = ("",)) -> list[Reading]:
     """Return a reading without value for each of `measures` on each of `items`."""
     return [reading(name, None, because, item=item) for item in items for name in measures]
+
+
+def read_or_untold(
+    told: Testimony,
+    measures: Iterable[str],
+    item: str,
+    read: ReadItem,
+    package: str,
+    *,
+    ends_with_findings: bool = False,
+) -> list[Reading]:
+    """Return what `read` finds for `item` in a tool's answer, else why `measures` are not told.
+
+    One item's odd answer does not hide the others'. With `ends_with_findings` a tool that ended
+    with another status than 0 answered all the same, if it ended and printed something.
+    """
+    result = told.result
+    ended = result.exit_status not in (None, NOT_FOUND) and bool(result.stdout.strip())
+    if not result.ok and not (ended and ends_with_findings):
+        return untold(measures, refusal(told, package), [item])
+    try:
+        return list(read(result.stdout, item))
+    except ParseError as err:
+        return untold(measures, err.message, [item])
 
 
 def refusal(told: Testimony, package: str) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from kvgate.errors import ParseError
 from kvgate.model.quantity import Quantity, counted
 from kvgate.model.record import Reading
 from kvgate.parse import block, smart
@@ -14,14 +13,16 @@ from kvgate.probes.base import (
     SHORT_S,
     Command,
     Probe,
+    ReadItem,
     answer,
     as_root,
     asks,
     class_argv,
     once,
+    read_or_untold,
     reading,
-    refusal,
     shifted,
+    untold,
 )
 from kvgate.spec.declared import Disk
 from kvgate.spec.inventory import Host
@@ -132,51 +133,67 @@ def _told(disk: Disk, devices: tuple[BlockDevice, ...]) -> Iterator[Reading]:
     yield reading("disk.size", None if size is None else shifted(size, 9, "GB"), why, item=disk.id)
 
 
-def ask_smart(witness: Witness) -> Answer:
-    """Return the SMART log page of every declared NVMe disk; a disk that can't tell says why."""
-    wanted = [disk for disk in witness.host.declared.disks if disk.nvme]
-    if not wanted:
-        return Answer((), ())
-    devices, asked = look(witness)
-    readings: list[Reading] = []
-    testimonies = [asked]
-    for disk in wanted:
-        names = [device.name for device in matching(disk, devices) if device.nvme]
-        if not names:
-            readings += _silent(disk, f"no NVMe disk answers to '{disk.id}'")
-            continue
-        told = witness.ask(smart_argv(witness.host, names[0]), timeout_s=SHORT_S, env=PLAIN)
-        testimonies.append(told)
-        readings += _health(disk, told)
-    return answer(readings, *testimonies)
+def nvme_names(
+    witness: Witness, devices: tuple[BlockDevice, ...]
+) -> Iterator[tuple[str, str | None]]:
+    """Yield every declared NVMe drive and its block device's name, None where it is absent."""
+    for disk in witness.host.declared.disks:
+        if disk.nvme:
+            names = [each.name for each in matching(disk, devices) if each.nvme]
+            yield disk.id, names[0] if names else None
+
+
+def per_drive(
+    name: str,
+    measures: tuple[str, ...],
+    argv: Callable[[Host, str], tuple[str, ...]],
+    read: ReadItem,
+    *,
+    tool: str = "nvme",
+    package: str = "nvme-cli",
+    ends_with_findings: bool = False,
+) -> Probe:
+    """Return the probe that reads `measures` of every declared NVMe drive from its own answer.
+
+    `argv` makes the command, which runs `tool`, from the name of the drive's block device; its form
+    was checked by `BlockDevice.nvme`. `ends_with_findings` as `read_or_untold`.
+    """
+
+    def ask(witness: Witness) -> Answer:
+        if not witness.host.items("nvme"):
+            return Answer((), ())
+        devices, asked = look(witness)
+        readings: list[Reading] = []
+        testimonies = [asked]
+        for item, device in nvme_names(witness, devices):
+            if device is None:
+                readings += untold(measures, f"no NVMe disk answers to '{item}'", [item])
+                continue
+            told = witness.ask(argv(witness.host, device), timeout_s=SHORT_S, env=PLAIN)
+            testimonies.append(told)
+            readings += read_or_untold(
+                told, measures, item, read, package, ends_with_findings=ends_with_findings
+            )
+        return answer(readings, *testimonies)
+
+    def commands(host: Host) -> tuple[Command, ...]:
+        if not host.items("nvme"):
+            return ()
+        return (Command(argv=SYSFS), Command(argv=argv(host, "{}"), each=NAMESPACES))
+
+    return Probe(
+        name=name, measures=measures, ask=ask, commands=commands, tools=(tool,), items="nvme"
+    )
 
 
 def smart_argv(host: Host, name: str) -> tuple[str, ...]:
-    """Return the command; the form of the device's `name` was checked by `BlockDevice.nvme`."""
+    """Return the command for the SMART log page."""
     return as_root(host, "nvme", "smart-log", f"/dev/{name}", "-o", "json")
 
 
-def _smart_commands(host: Host) -> tuple[Command, ...]:
-    if not host.items("nvme"):
-        return ()
-    return (Command(argv=SYSFS), Command(argv=smart_argv(host, "{}"), each=NAMESPACES))
-
-
-def _silent(disk: Disk, because: str) -> list[Reading]:
-    return [reading(measure, None, because, item=disk.id) for measure in SMART_MEASURES]
-
-
-def _health(disk: Disk, told: Testimony) -> list[Reading]:
-    if not told.result.ok:
-        return _silent(disk, refusal(told, "nvme-cli"))
-    try:
-        log = smart.smart_log(told.stdout)
-    except ParseError as err:  # one drive's odd answer does not hide the others'
-        return _silent(disk, err.message)
-    return [
-        reading(name, value, "the drive's SMART log does not tell it", item=disk.id)
-        for name, value in _values(log).items()
-    ]
+def _smart(told: bytes, item: str) -> Iterator[Reading]:
+    for name, value in _values(smart.smart_log(told)).items():
+        yield reading(name, value, "the drive's SMART log does not tell it", item=item)
 
 
 def _values(log: smart.SmartLog) -> dict[str, Quantity | None]:
@@ -224,14 +241,5 @@ DISKS: tuple[Probe, ...] = (
         items="disk",
     ),
 )
-HEALTH: tuple[Probe, ...] = (
-    Probe(
-        name="nvme smart",
-        measures=SMART_MEASURES,
-        ask=ask_smart,
-        commands=_smart_commands,
-        tools=("nvme",),
-        items="nvme",
-    ),
-)
+HEALTH: tuple[Probe, ...] = (per_drive("nvme smart", SMART_MEASURES, smart_argv, _smart),)
 PROBES = DISKS + HEALTH

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from kvgate.errors import ParseError
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading
 from kvgate.parse import fec, lldp, sysfs
@@ -22,6 +21,7 @@ from kvgate.probes.base import (
     refusal,
     untold,
 )
+from kvgate.probes.port_tools import by_ethtool
 from kvgate.spec.inventory import Host
 from kvgate.witness import Answer, Witness
 
@@ -61,27 +61,9 @@ def ask_counters(witness: Witness) -> Answer:
     return answer(readings, asked)
 
 
-def _fec_argv(name: str) -> tuple[str, ...]:
-    return ("ethtool", "--show-fec", name)
-
-
-def ask_fec(witness: Witness) -> Answer:
-    """Return nic.fec of every declared port: the correction in use, or all of them in a text."""
-    readings: list[Reading] = []
-    testimonies = []
-    for item in witness.host.items("nic"):
-        told = witness.ask(_fec_argv(item), timeout_s=SHORT_S, env=PLAIN)
-        testimonies.append(told)
-        if not told.result.ok:
-            readings += untold(("nic.fec",), refusal(told, "ethtool"), [item])
-            continue
-        try:
-            active = ", ".join(fec.fec(told.stdout).active)
-        except ParseError as err:
-            readings += untold(("nic.fec",), err.message, [item])
-            continue
-        readings.append(reading("nic.fec", active, item=item))
-    return answer(readings, *testimonies)
+def _fec(told: bytes, item: str) -> Iterator[Reading]:
+    """Yield nic.fec: the correction in use, or all of them in a text."""
+    yield reading("nic.fec", ", ".join(fec.fec(told).active), item=item)
 
 
 def _neighbours(host: Host) -> tuple[str, ...]:
@@ -126,14 +108,7 @@ PROBES: tuple[Probe, ...] = (
         commands=asks(SYSFS),
         items="nic",
     ),
-    Probe(
-        name="port fec",
-        measures=("nic.fec",),
-        ask=ask_fec,
-        commands=lambda host: tuple(Command(argv=_fec_argv(item)) for item in host.items("nic")),
-        tools=("ethtool",),
-        items="nic",
-    ),
+    by_ethtool("port fec", "--show-fec", ("nic.fec",), _fec),
     Probe(
         name="port neighbours",
         measures=("nic.neighbour",),

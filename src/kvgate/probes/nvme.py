@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from kvgate.errors import ParseError
 from kvgate.model.quantity import Quantity, counted
 from kvgate.model.record import Reading
 from kvgate.parse import nvme_errors, nvme_selftest, sysfs
 from kvgate.parse.block import BlockDevice
 from kvgate.probes import drives
 from kvgate.probes.base import (
-    NOT_FOUND,
     PLAIN,
     SHORT_S,
     Command,
@@ -20,16 +18,14 @@ from kvgate.probes.base import (
     as_root,
     class_argv,
     reading,
-    refusal,
     untold,
 )
+from kvgate.probes.drives import nvme_names, per_drive
 from kvgate.spec.inventory import Host
-from kvgate.witness import Answer, Testimony, Witness
+from kvgate.witness import Answer, Witness
 
 IDENTITY = ("nvme.firmware", "nvme.lba_size", "nvme.namespaces")
 SYSFS = class_argv("/sys/block", "nvme*/device/firmware_rev", "nvme*/queue/logical_block_size")
-SMARTMONTOOLS = "smartmontools"
-"""smartctl ends with bits that tell of the drive: its answer is one nevertheless."""
 ERRORS = ("nvme.errors_logged",)
 TESTS = ("nvme.self_test_running", "nvme.self_test_last", "nvme.self_test_failures")
 
@@ -42,7 +38,7 @@ def ask_identity(witness: Witness) -> Answer:
     told = witness.ask(SYSFS, timeout_s=SHORT_S, env=PLAIN)
     found = sysfs.attributes(told.stdout, "NVMe in sysfs") if told.result.ok else {}
     readings: list[Reading] = []
-    for item, name in _names(witness, devices):
+    for item, name in nvme_names(witness, devices):
         if name is None:
             readings += untold(IDENTITY, f"no NVMe disk answers to '{item}'", [item])
             continue
@@ -64,56 +60,6 @@ def _namespaces(item: str, name: str, devices: tuple[BlockDevice, ...]) -> Readi
     known = sum(each.nvme and each.serial == serial for each in devices) if serial else None
     count = counted(known)
     return reading(IDENTITY[2], count, f"{name} tells no serial number", item=item)
-
-
-def _names(witness: Witness, devices: tuple[BlockDevice, ...]) -> Iterable[tuple[str, str | None]]:
-    """Yield every declared NVMe drive and its block device's name, None where it is absent."""
-    for disk in witness.host.declared.disks:
-        if disk.nvme:
-            names = [each.name for each in drives.matching(disk, devices) if each.nvme]
-            yield disk.id, names[0] if names else None
-
-
-def each_drive(
-    measures: tuple[str, ...],
-    argv: Callable[[Host, str], tuple[str, ...]],
-    read: Callable[[bytes, str], Iterable[Reading]],
-    package: str = "nvme-cli",
-) -> Callable[[Witness], Answer]:
-    """Return an ask that reads `measures` of every declared NVMe drive from its own answer."""
-
-    def ask(witness: Witness) -> Answer:
-        if not witness.host.items("nvme"):
-            return Answer((), ())
-        devices, asked = drives.look(witness)
-        readings: list[Reading] = []
-        testimonies = [asked]
-        for item, name in _names(witness, devices):
-            if name is None:
-                readings += untold(measures, f"no NVMe disk answers to '{item}'", [item])
-                continue
-            told = witness.ask(argv(witness.host, name), timeout_s=SHORT_S, env=PLAIN)
-            testimonies.append(told)
-            readings += _read(told, measures, item, read, package)
-        return answer(readings, *testimonies)
-
-    return ask
-
-
-def _read(
-    told: Testimony,
-    measures: tuple[str, ...],
-    item: str,
-    read: Callable[[bytes, str], Iterable[Reading]],
-    package: str,
-) -> list[Reading]:
-    ended = told.result.exit_status not in (None, NOT_FOUND) and bool(told.result.stdout.strip())
-    if not told.result.ok and not (ended and package == SMARTMONTOOLS):
-        return untold(measures, refusal(told, package), [item])
-    try:
-        return list(read(told.result.stdout, item))
-    except ParseError as err:
-        return untold(measures, err.message, [item])
 
 
 def _error_argv(host: Host, name: str) -> tuple[str, ...]:
@@ -138,20 +84,6 @@ def _tests(told: bytes, item: str) -> Iterable[Reading]:
     yield reading(TESTS[2], Quantity.of(failed, ""), item=item)
 
 
-def each_namespace(
-    argv: Callable[[Host, str], tuple[str, ...]],
-) -> Callable[[Host], tuple[Command, ...]]:
-    """Return the `Probe.commands` that ask `argv` of every NVMe namespace that is there."""
-
-    def of(host: Host) -> tuple[Command, ...]:
-        if not host.items("nvme"):
-            return ()
-        each = Command(argv=argv(host, "{}"), each=drives.NAMESPACES)
-        return (Command(argv=drives.SYSFS), each)
-
-    return of
-
-
 def _identity_commands(host: Host) -> tuple[Command, ...]:
     if not host.items("nvme"):
         return ()
@@ -166,20 +98,6 @@ PROBES: tuple[Probe, ...] = (
         commands=_identity_commands,
         items="nvme",
     ),
-    Probe(
-        name="nvme error log",
-        measures=ERRORS,
-        ask=each_drive(ERRORS, _error_argv, _errors),
-        commands=each_namespace(_error_argv),
-        tools=("nvme",),
-        items="nvme",
-    ),
-    Probe(
-        name="nvme self-test log",
-        measures=TESTS,
-        ask=each_drive(TESTS, _test_argv, _tests),
-        commands=each_namespace(_test_argv),
-        tools=("nvme",),
-        items="nvme",
-    ),
+    per_drive("nvme error log", ERRORS, _error_argv, _errors),
+    per_drive("nvme self-test log", TESTS, _test_argv, _tests),
 )

@@ -8,7 +8,7 @@ from kvgate.model.quantity import Quantity, counted
 from kvgate.model.record import Reading
 from kvgate.parse import nvme_ctrl, nvme_namespace, smartctl
 from kvgate.probes.base import Probe, as_root, reading, shifted
-from kvgate.probes.nvme import SMARTMONTOOLS, each_drive, each_namespace
+from kvgate.probes.drives import per_drive
 from kvgate.spec.inventory import Host
 
 CONTROLLER = (
@@ -91,36 +91,16 @@ def _smart(told: bytes, item: str) -> Iterable[Reading]:
 
 
 PROBES: tuple[Probe, ...] = (
-    Probe(
-        name="nvme controller",
-        measures=CONTROLLER,
-        ask=each_drive(CONTROLLER, controller_argv, _controller),
-        commands=each_namespace(controller_argv),
-        tools=("nvme",),
-        items="nvme",
-    ),
-    Probe(
-        name="nvme namespace",
-        measures=NAMESPACE,
-        ask=each_drive(NAMESPACE, namespace_argv, _namespace),
-        commands=each_namespace(namespace_argv),
-        tools=("nvme",),
-        items="nvme",
-    ),
-    Probe(
-        name="nvme firmware",
-        measures=FIRMWARE,
-        ask=each_drive(FIRMWARE, firmware_argv, _firmware),
-        commands=each_namespace(firmware_argv),
-        tools=("nvme",),
-        items="nvme",
-    ),
-    Probe(
-        name="smartctl",
-        measures=SMART,
-        ask=each_drive(SMART, smartctl_argv, _smart, SMARTMONTOOLS),
-        commands=each_namespace(smartctl_argv),
-        tools=("smartctl",),
-        items="nvme",
+    per_drive("nvme controller", CONTROLLER, controller_argv, _controller),
+    per_drive("nvme namespace", NAMESPACE, namespace_argv, _namespace),
+    per_drive("nvme firmware", FIRMWARE, firmware_argv, _firmware),
+    per_drive(
+        "smartctl",
+        SMART,
+        smartctl_argv,
+        _smart,
+        tool="smartctl",
+        package="smartmontools",
+        ends_with_findings=True,  # its status has bits that tell of the drive
     ),
 )

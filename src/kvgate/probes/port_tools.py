@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from kvgate.errors import ParseError
 from kvgate.model.quantity import Quantity, counted
 from kvgate.model.record import Reading
 from kvgate.parse import drvinfo, ethtool, ethtool_port, optics
@@ -14,10 +13,10 @@ from kvgate.probes.base import (
     SHORT_S,
     Command,
     Probe,
+    ReadItem,
     answer,
+    read_or_untold,
     reading,
-    refusal,
-    untold,
 )
 from kvgate.witness import Answer, Witness
 
@@ -55,10 +54,8 @@ PAUSES = frozenset(
 )
 """Counters of PFC's pause frames: no failures, their rate is judged."""
 
-Read = Callable[[bytes, str], Iterable[Reading]]
 
-
-def _probe(name: str, option: str, measures: tuple[str, ...], read: Read) -> Probe:
+def by_ethtool(name: str, option: str, measures: tuple[str, ...], read: ReadItem) -> Probe:
     """Return the probe that reads `measures` of every declared port from ``ethtool OPTION``."""
 
     def argv(item: str) -> tuple[str, ...]:
@@ -70,13 +67,7 @@ def _probe(name: str, option: str, measures: tuple[str, ...], read: Read) -> Pro
         for item in witness.host.items("nic"):
             told = witness.ask(argv(item), timeout_s=SHORT_S, env=PLAIN)
             testimonies.append(told)
-            if not told.result.ok:
-                readings += untold(measures, refusal(told, "ethtool"), [item])
-                continue
-            try:
-                readings += read(told.stdout, item)
-            except ParseError as err:  # one port's odd answer does not hide the others'
-                readings += untold(measures, err.message, [item])
+            readings += read_or_untold(told, measures, item, read, "ethtool")
         return answer(readings, *testimonies)
 
     return Probe(
@@ -152,11 +143,11 @@ def _sum(values: list[int]) -> Quantity | None:
 
 
 PROBES: tuple[Probe, ...] = (
-    _probe("port driver", "-i", ("nic.driver", "nic.firmware"), _driver),
-    _probe("port link", "", ("nic.autonegotiation", "nic.lanes"), _link),
-    _probe("port pause", "-a", ("nic.global_pause",), _pause),
-    _probe("port rings", "-g", ("nic.rings_full", "nic.rx_ring", "nic.tx_ring"), _rings),
-    _probe(
+    by_ethtool("port driver", "-i", ("nic.driver", "nic.firmware"), _driver),
+    by_ethtool("port link", "", ("nic.autonegotiation", "nic.lanes"), _link),
+    by_ethtool("port pause", "-a", ("nic.global_pause",), _pause),
+    by_ethtool("port rings", "-g", ("nic.rings_full", "nic.rx_ring", "nic.tx_ring"), _rings),
+    by_ethtool(
         "port optics",
         "-m",
         (
@@ -168,5 +159,5 @@ PROBES: tuple[Probe, ...] = (
         ),
         _optics,
     ),
-    _probe("port statistics", "-S", ("nic.losses", "nic.pauses"), _counters),
+    by_ethtool("port statistics", "-S", ("nic.losses", "nic.pauses"), _counters),
 )

@@ -80,7 +80,7 @@ def test_health_of_a_new_drive(scripted: Any, recorded: Any, told: Any) -> None:
         },
         {"disks": [NVME, {"serial": "SATA000001"}]},
     )
-    found = told(drives.ask_smart(witness))
+    found = told(drives.HEALTH[0].ask(witness))
     assert {item for _, item in found} == {"NVME0001"}
     assert found["nvme.critical_warning", "NVME0001"] == Quantity.of(0, "")
     assert found["nvme.available_spare", "NVME0001"] == Quantity.of(100, "%")
@@ -97,7 +97,7 @@ def test_sudo_is_used_only_where_the_inventory_allows_it(scripted: Any, recorded
         sudo="passwordless",
         tools={"nvme": "/usr/sbin/nvme"},
     )
-    drives.ask_smart(witness)
+    drives.HEALTH[0].ask(witness)
     assert witness.transport.asked[-1][:4] == ("sudo", "-n", "/usr/sbin/nvme", "smart-log")
 
 
@@ -115,7 +115,7 @@ def test_a_drive_that_does_not_tell_says_why(
     scripted: Any, recorded: Any, told: Any, say: Any, because: str
 ) -> None:
     witness = scripted({"/sys/block": recorded(SERVER), "smart-log": say}, {"disks": [NVME]})
-    found = told(drives.ask_smart(witness))
+    found = told(drives.HEALTH[0].ask(witness))
     assert set(found) == {(measure, "NVME0001") for measure in drives.SMART_MEASURES}
     assert all(because in str(problem) for problem in found.values())
 
@@ -123,5 +123,5 @@ def test_a_drive_that_does_not_tell_says_why(
 def test_a_missing_nvme_drive_tells_nothing(scripted: Any, recorded: Any, told: Any) -> None:
     missing = {"serial": "GONE", "nvme": True}
     witness = scripted({"/sys/block": recorded(SERVER)}, {"disks": [missing]})
-    found = told(drives.ask_smart(witness))
+    found = told(drives.HEALTH[0].ask(witness))
     assert set(found.values()) == {"no NVMe disk answers to 'GONE'"}
