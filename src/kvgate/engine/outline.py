@@ -12,7 +12,7 @@ from kvgate.engine.workspace import Setup, Workspace
 from kvgate.judge.comparison import Planned
 from kvgate.judge.sequential import levels
 from kvgate.model.record import ALL_HOSTS
-from kvgate.spec.expect import Requirement, coverage
+from kvgate.spec.expect import Coverage, Expectations, coverage
 from kvgate.spec.gate import Criterion, Gate
 from kvgate.spec.plan import PlannedGate
 from kvgate.spec.ratio import LEAST_BLOCKS
@@ -66,21 +66,26 @@ def outline(workspace: Workspace, setup: Setup, yes_destroy: Sequence[str] = ())
             else "none declared; only files in the hosts' scratch folders"
         ),
     )
+    expected = setup.expected
     gates = tuple(
-        _gate(workspace, setup, entry, cost) for entry, cost in zip(known, costs, strict=True)
+        _gate(workspace, setup, entry, cost, expected)
+        for entry, cost in zip(known, costs, strict=True)
     )
     total = sum(costs, start=Cost(0.0, 0))
     return Outline(f"{plan.title} ({setup.plan.files[0].name})", head, gates, f"in all: {total}")
 
 
-def _gate(workspace: Workspace, setup: Setup, entry: PlannedGate, cost: Cost) -> GateOutline:
+def _gate(
+    workspace: Workspace, setup: Setup, entry: PlannedGate, cost: Cost, expected: Expectations
+) -> GateOutline:
     gate = setup.gates[entry.gate].value
     tests = tests_in(workspace.root / entry.suite, name=entry.suite)
     out = setup.plan.value.scoped_out()
     rows = tuple(
-        (c.id, c.text, _limit(setup, c), _covered(setup, c), _tests(tests, c))
+        (c.id, c.text, _limit(setup, c, covered, expected), _hosts(covered), _tests(tests, c))
         for c in gate.criteria
         if c.id not in out
+        for covered in [coverage(c, setup.inventory.value, expected)]
     )
     opens = f"opens on {', '.join(gate.entry)}" if gate.entry else "opens at once"
     return GateOutline(
@@ -103,14 +108,18 @@ def _left_out(gate: Gate, out: dict[str, str]) -> tuple[str, ...]:
     return tuple(f"{c.id} {c.text}: {out[c.id]}" for c in gate.criteria if c.id in out)
 
 
-def _limit(setup: Setup, criterion: Criterion) -> str:
+def _limit(setup: Setup, criterion: Criterion, covered: Coverage, expected: Expectations) -> str:
     limit = criterion.limits.get(setup.plan.value.profile)
     if limit is None:
         return f"none for profile {setup.plan.value.profile}"
     if not limit.matches_inventory:
         return str(limit) + _compared(setup, criterion) + _margin(criterion)
-    wanted = sorted({str(requirement) for key, requirement in _expected(setup, criterion)})
-    return f"{limit}: {_some(tuple(wanted))}"
+    wanted = {
+        str(requirement)
+        for (host, measure, _), requirement in expected.items()
+        if measure == criterion.measure and host in covered
+    }
+    return f"{limit}: {_some(tuple(sorted(wanted)))}"
 
 
 def _compared(setup: Setup, criterion: Criterion) -> str:
@@ -136,17 +145,7 @@ def _margin(criterion: Criterion) -> str:
     return f"; margin {criterion.margin} of the claim {criterion.claim.number}"
 
 
-def _expected(setup: Setup, criterion: Criterion) -> list[tuple[tuple[str, str, str], Requirement]]:
-    covered = coverage(criterion, setup.inventory.value, setup.expected)
-    return [
-        (key, requirement)
-        for key, requirement in setup.expected.items()
-        if key[1] == criterion.measure and key[0] in covered
-    ]
-
-
-def _covered(setup: Setup, criterion: Criterion) -> str:
-    covered = coverage(criterion, setup.inventory.value, setup.expected)
+def _hosts(covered: Coverage) -> str:
     if not covered:
         return "nothing declared"
     names = (
