@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import pydantic
@@ -59,3 +60,14 @@ def checked_looks(rounds: int, looks: list[int] | None) -> tuple[int, ...]:
     if looks[-1] != rounds:
         raise ValueError(f"looks: the last is after all {rounds} rounds")
     return tuple(looks)
+
+
+def checked_again(arms: Sequence[str], again: str | None) -> None:
+    """Raise ValueError where `again`, the arm with a second run (A/A), is none of `arms`."""
+    if again is not None and again not in arms:
+        raise ValueError(f"again: '{again}' is none of the arms")
+
+
+def runs_of(arms: Sequence[str], again: str | None) -> tuple[str, ...]:
+    """Return what is run once a round: the arms, and `again`, one of them, a second time."""
+    return (*arms, *([again + AGAIN] if again else []))

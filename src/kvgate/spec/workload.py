@@ -12,7 +12,7 @@ from kvgate.spec.base import Duration, Size, Slug, Strict, at_least_one
 from kvgate.spec.diagnostics import DiagnosticsWorkload
 from kvgate.spec.inventory import StorageArm
 from kvgate.spec.pts import PtsWorkload
-from kvgate.spec.ratio import AGAIN, checked_looks
+from kvgate.spec.ratio import AGAIN, checked_again, checked_looks, runs_of
 
 Positive = Annotated[int, pydantic.Field(ge=1)]
 Rounds = Annotated[int, pydantic.Field(ge=1, le=1000)]
@@ -86,14 +86,13 @@ class FioArms(FioWorkload):
         checked_looks(self.rounds, self.looks)
         if len(set(self.arms)) != len(self.arms):
             raise ValueError("arms: each once; 'again' runs one of them a second time")
-        if self.again is not None and self.again not in self.arms:
-            raise ValueError(f"again: '{self.again}' is none of the arms")
+        checked_again(self.arms, self.again)
         return self
 
     @property
     def runs(self) -> tuple[str, ...]:
         """Return what each job is run on in a round: the arms, and one of them again."""
-        return (*self.arms, *([self.again + AGAIN] if self.again else []))
+        return runs_of(self.arms, self.again)
 
 
 class FioTogether(FioWorkload):
@@ -173,14 +172,13 @@ class KvWorkload(Strict):
     @pydantic.model_validator(mode="after")
     def _sound(self) -> KvWorkload:
         checked_looks(self.rounds, self.looks)
-        if self.again is not None and self.again not in self.arms:
-            raise ValueError(f"again: '{self.again}' is none of the arms")
+        checked_again(self.arms, self.again)
         return self
 
     @property
     def runs(self) -> tuple[str, ...]:
         """Return what is run once a round at each concurrency: the arms, and one of them again."""
-        return (*self.arms, *([self.again + AGAIN] if self.again else []))
+        return runs_of(self.arms, self.again)
 
 
 class SoakFault(Strict):
