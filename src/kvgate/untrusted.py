@@ -76,10 +76,11 @@ def _spellings(value: str) -> Iterator[bytes]:
 
 
 _QUOTE = rb"(?:\\?[\"'])?"
-_NAME = (
-    rb"(?i:pass(?:word|wd|phrase)|secret[_-]?(?:access[_-]?)?key|api[_-]?key|"
-    rb"(?:access|auth|api|bearer|refresh|client)[_-]?(?:token|secret))"
+_NAMES = (
+    rb"pass(?:word|wd|phrase)|secret[_-]?(?:access[_-]?)?key|api[_-]?key|"
+    rb"(?:access|auth|api|bearer|refresh|client)[_-]?(?:token|secret)"
 )
+_NAME = rb"(?i:" + _NAMES + rb")"
 _NEW = rb"(?!\[masked\])"
 _NO_NAME = rb"(?!" + _NAME + rb"[\"'])"  # as in "password: 'password' is not a key here"
 # (what must occur, in lower case, before the pattern is tried; the pattern, its group 1 is kept)
@@ -130,12 +131,7 @@ _RULES: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes]], ...] = (
 # What a rule's pattern can't match without, in lower case: words like "api" are in "rapid" too, and
 # to look for this takes a tenth of the time.
 _NEEDED: dict[bytes, re.Pattern[bytes]] = {
-    b"passw": re.compile(
-        rb"(?:pass(?:word|wd|phrase)|secret[_-]?(?:access[_-]?)?key|api[_-]?key|"
-        rb"(?:access|auth|api|bearer|refresh|client)[_-]?(?:token|secret))"
-        + _QUOTE
-        + rb"[ \t]{0,8}[=:]"
-    ),
+    b"passw": re.compile(rb"(?:" + _NAMES + rb")" + _QUOTE + rb"[ \t]{0,8}[=:]"),
     b"ghp_": re.compile(rb"(?:gh[pousr]_|github_pat_|hf_|glpat-)[\w-]{20}"),
 }
 _BEGIN = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NoReturn
+from typing import Any
 
 from kvgate.kv.geometry import Geometry, GeometryError
 from kvgate.kv.models import MOST
+from kvgate.parse.text import no_constant, unique_keys
 from kvgate.untrusted import plain
 
 MOST_BYTES = 2**20
@@ -73,23 +74,12 @@ def _parsed(content: bytes) -> dict[str, Any]:
     if len(content) > MOST_BYTES:
         raise GeometryError(f"config.json: {len(content)} bytes, more than {MOST_BYTES}")
     try:
-        value = json.loads(content, parse_constant=_no_number, object_pairs_hook=_each_once)
+        value = json.loads(content, parse_constant=no_constant, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as err:
         raise GeometryError(f"config.json: is no JSON: {plain(str(err))}") from err
     if not isinstance(value, dict):
         raise GeometryError("config.json: is no table of keys and values")
     return value
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key stands in it twice")
-    return found
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number")
 
 
 def _number(config: dict[str, Any], key: str) -> int:

@@ -90,17 +90,19 @@ def json_object(answer: bytes, tool: str) -> dict[str, Any]:
     return value
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object (`object_pairs_hook`); raises ValueError for a key that stands twice."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key stands twice in one object")
     return found
 
 
-def _not_json(constant: str) -> NoReturn:
+def no_constant(constant: str) -> NoReturn:
+    """Refuse NaN and Infinity, which are no JSON (`parse_constant`), with ValueError."""
     raise ValueError(f"{constant} is not a number")
 
 
 _JSON = json.JSONDecoder(
-    parse_float=decimal.Decimal, object_pairs_hook=_unique, parse_constant=_not_json
+    parse_float=decimal.Decimal, object_pairs_hook=unique_keys, parse_constant=no_constant
 )
