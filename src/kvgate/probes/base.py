@@ -113,11 +113,6 @@ def class_argv(folder: str, *files: str) -> tuple[str, ...]:
     return ("sh", "-c", script)
 
 
-def read_class(witness: Witness, folder: str, *files: str) -> Testimony:
-    """Read `files` below the sysfs folder `folder`, see `class_argv`."""
-    return witness.ask(class_argv(folder, *files), timeout_s=SHORT_S, env=PLAIN)
-
-
 def as_root(host: Host, *argv: str) -> tuple[str, ...]:
     """Return `argv`, by ``sudo -n`` where the inventory allows that."""
     if host.sudo != "passwordless":

@@ -177,9 +177,8 @@ def per_drive(
         return answer(readings, *testimonies)
 
     def commands(host: Host) -> tuple[Command, ...]:
-        if not host.items("nvme"):
-            return ()
-        return (Command(argv=SYSFS), Command(argv=argv(host, "{}"), each=NAMESPACES))
+        each = (Command(argv=SYSFS), Command(argv=argv(host, "{}"), each=NAMESPACES))
+        return each if host.items("nvme") else ()
 
     return Probe(
         name=name, measures=measures, ask=ask, commands=commands, tools=(tool,), items="nvme"

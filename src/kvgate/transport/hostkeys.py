@@ -98,17 +98,8 @@ def known_hosts(path: str) -> KnownHosts:
         return _read[path][1]
 
 
-def known_keys(text: str, name: str) -> tuple[KnownKey, ...]:
-    """Return the keys that the known_hosts `text` holds for `name` (see `host_name`)."""
-    return KnownHosts(text).of(name)
-
-
-def matches(patterns: str, name: str) -> bool:
-    """Tell whether a line's first field covers `name`: one matches, and none that is negated."""
-    return _covered([_Pattern(pattern) for pattern in patterns.split(",")], name)
-
-
 def _covered(patterns: Sequence[_Pattern], name: str) -> bool:
+    """Tell whether a line's first field covers `name`: one matches, and none that is negated."""
     covered = False
     for pattern in patterns:
         if pattern.matches(name):

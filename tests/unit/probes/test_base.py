@@ -4,7 +4,7 @@ import pytest
 
 from kvgate.errors import CommandError
 from kvgate.probes import ALL, parts
-from kvgate.probes.base import read_class, shifted
+from kvgate.probes.base import class_argv, shifted
 
 DECLARED = {
     "disks": [{"name": "nosuch0"}, {"serial": "NOSUCH", "nvme": True}],
@@ -47,13 +47,13 @@ def test_unanswered_has_a_problem_for_every_item(here: Any) -> None:
 
 
 def test_a_folder_that_is_not_there_is_no_answer(here: Any) -> None:
-    asked = read_class(here({}), "/sys/class/nosuchclass", "*/address")
+    asked = here({}).ask(class_argv("/sys/class/nosuchclass", "*/address"), timeout_s=20)
     with pytest.raises(CommandError, match="exited 2"):
         _ = asked.stdout
 
 
 def test_a_file_that_is_not_there_is_left_out(here: Any) -> None:
-    asked = read_class(here({}), "/sys/class/net", "*/address", "*/nosuchfile")
+    asked = here({}).ask(class_argv("/sys/class/net", "*/address", "*/nosuchfile"), timeout_s=20)
     assert b"lo/address:00:00:00:00:00:00" in asked.stdout
 
 
