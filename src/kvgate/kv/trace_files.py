@@ -1,0 +1,122 @@
+"""Files of traces as bytes: whole lines by the chunk, unpacked from gzip and zstd, BOM dropped."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, cast
+
+from kvgate.errors import UsageError
+
+CHUNK = 4 * 2**20
+"""Bytes read at once: with a few copies of them, a reader's memory."""
+
+MOST_LINE = 256 * 2**20
+"""Bytes of one line, at most."""
+
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_BOMS = (b"\xff\xfe", b"\xfe\xff")
+
+
+class TraceError(UsageError):
+    """A trace can't be read as one: the message says which file and line, and what is wrong."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Chunk:
+    """Whole lines of a file: their bytes, which end with a newline, and the first one's number."""
+
+    content: bytes
+    first_line: int
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """Open `path` for reading what is packed in it; raises TraceError.
+
+    gzip and zstd are known by their first bytes, not by the file's name.
+    """
+    try:
+        with path.open("rb") as file:
+            magic = file.read(4)
+            file.seek(0)
+            if magic.startswith(_GZIP):
+                with gzip.open(file, "rb") as packed:
+                    yield cast("IO[bytes]", packed)
+            elif magic == _ZSTD:
+                with (
+                    _zstd(path)
+                    .ZstdDecompressor()
+                    .stream_reader(file, read_across_frames=True) as packed
+                ):
+                    yield packed
+            else:
+                yield file
+    except OSError as err:
+        raise TraceError(f"{path}: {err.strerror or err}") from err
+
+
+def _zstd(path: Path) -> Any:
+    try:
+        import zstandard
+    except ImportError as err:
+        raise TraceError(
+            f"{path}: zstd, and Python's zstandard isn't installed here",
+            hint="pip install 'kvgate[assess]', or unpack it: zstd -d",
+        ) from err
+    return zstandard
+
+
+def read(file: IO[bytes], path: Path, size: int) -> bytes:
+    """Return the next bytes of `file`, at most `size`; raises TraceError where it is damaged."""
+    try:
+        return file.read(size)
+    except (EOFError, zlib.error, OSError) as err:
+        raise TraceError(f"{path}: damaged or cut off: {err}") from err
+    except Exception as err:
+        if type(err).__name__ != "ZstdError":
+            raise
+        raise TraceError(f"{path}: damaged or cut off: {err}") from err
+
+
+def bare(head: bytes, path: Path) -> bytes:
+    """Return a file's first bytes without UTF-8's byte order mark; raises TraceError for UTF-16."""
+    if head.startswith(_BOMS):
+        raise TraceError(
+            f"{path}: line 1: UTF-16 or UTF-32; traces are UTF-8",
+            hint=f"iconv -t UTF-8 {path.name}",
+        )
+    return head.removeprefix(b"\xef\xbb\xbf")
+
+
+def chunks(path: Path, size: int = CHUNK) -> Iterator[Chunk]:
+    """Yield the lines of `path`, about `size` bytes at a time; raises TraceError."""
+    line, rest = 1, b""
+    with opened(path) as file:
+        head = True
+        while block := read(file, path, size):
+            block, head = (bare(block, path) if head else block), False
+            cut = block.rfind(b"\n") + 1
+            if not cut:
+                rest += block
+                if len(rest) > MOST_LINE:
+                    raise TraceError(f"{path}: line {line}: over {MOST_LINE:,} bytes: no trace")
+                continue
+            content, rest = rest + block[:cut], block[cut:]
+            yield Chunk(content, line)
+            line += content.count(b"\n")
+    if rest.strip():
+        yield Chunk(rest + b"\n", line)
+
+
+def head_of(path: Path, size: int = 65536) -> bytes:
+    """Return the first bytes of what is packed in `path`, at most `size`; raises TraceError."""
+    found = b""
+    with opened(path) as file:
+        while len(found) < size and (block := read(file, path, size - len(found))):
+            found += block
+    return bare(found, path)
