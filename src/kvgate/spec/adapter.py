@@ -1,8 +1,9 @@
 """Adapters: how a device that is no host is asked, and how its answers are read, as data.
 
-An adapter is read-only by construction: commands are words written here, of safe characters, in
-which only declared names stand for ``{port}``; paths are only ever got (the login of a session is
-the one exception, and no adapter's text). Answers are read by declared forms, never by code.
+An adapter's questions are read-only by construction: commands are words written here, of safe
+characters, in which only declared names stand for ``{port}``; paths are only ever got (the login of
+a session is the one exception, and no adapter's text). Answers are read by declared forms, never by
+code. Faults (`spec.faults`) are apart from them: they are done only where a plan names them.
 """
 
 from __future__ import annotations
@@ -15,24 +16,16 @@ import pydantic
 
 from kvgate.model.part import PartKind
 from kvgate.model.quantity import UNITS, Quantity
-from kvgate.spec import device
+from kvgate.spec import device, words
 from kvgate.spec.base import Duration, Slug, Strict, Text, exactly_one_of
+from kvgate.spec.faults import FaultWay
 from kvgate.spec.pattern import bounded
-
-WORD = re.compile(r"(?!-+$)[A-Za-z0-9_./:=,@%+-]{1,200}", re.ASCII)
-"""A word of a command that no command line of any device takes for more than a word."""
 
 PLACE = re.compile(r"/(?:[A-Za-z0-9_.~!$&'()*+,;=:@%?-]+(?:/|$))*", re.ASCII)
 """A path on a device: from its root, without empty parts, spaces or fragment."""
 
 _PORT = "{port}"
 _FIELD = re.compile(r"\{([^{}]*)\}")
-
-
-def _word(value: str) -> str:
-    if not WORD.fullmatch(value.replace(_PORT, "p")):
-        raise ValueError(f"'{value}' is not a word of safe characters ({WORD.pattern})")
-    return value
 
 
 def is_place(path: str) -> bool:
@@ -47,7 +40,7 @@ def _place(value: str) -> str:
 
 
 Name = Annotated[str, pydantic.StringConstraints(pattern=r"^[a-z0-9][a-z0-9 ._-]{0,63}$")]
-Word = Annotated[str, pydantic.AfterValidator(_word)]
+Word = Annotated[str, pydantic.AfterValidator(words.safe(_PORT))]
 Place = Annotated[str, pydantic.AfterValidator(_place)]
 
 
@@ -279,6 +272,7 @@ class Adapter(Strict):
     ``source`` is the public document it was written from. ``example``: no vendor's device answers
     so; it is for the simulator that kvgate ships, and to be copied. ``about`` names the measures
     that `kvgate hosts` shows, ``identity`` the one that tells this device from all others.
+    ``faults`` are the ways to make it fail, run only where a plan and the inventory name them.
     """
 
     adapter: Slug
@@ -292,9 +286,12 @@ class Adapter(Strict):
     about: list[Text] = pydantic.Field(default_factory=list)
     identity: Text | None = None
     questions: Annotated[list[Question], pydantic.Field(min_length=1)]
+    faults: list[FaultWay] = pydantic.Field(default_factory=list)
 
     @pydantic.model_validator(mode="after")
     def _sound(self) -> Adapter:
+        if self.faults and self.way != "ssh":
+            raise ValueError("faults are done by ssh, on the device's own command line")
         if self.way == "ssh" and self.login != "none":
             raise ValueError("login is for redfish and rest; by ssh a key or password logs in")
         if self.login == "session" and self.way != "redfish":

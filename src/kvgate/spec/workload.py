@@ -10,6 +10,7 @@ import pydantic
 from kvgate.model.quantity import Quantity
 from kvgate.spec.base import Duration, Size, Slug, Strict, at_least_one
 from kvgate.spec.diagnostics import DiagnosticsWorkload
+from kvgate.spec.failover import FailoverWorkload
 from kvgate.spec.inventory import StorageArm
 from kvgate.spec.pts import PtsWorkload
 from kvgate.spec.ratio import AGAIN, checked_again, checked_looks, runs_of
@@ -213,6 +214,7 @@ class Workloads(Strict):
     fio_together: FioTogether | None = None
     grids: dict[Slug, FioGrid] = pydantic.Field(default_factory=dict)
     pts: PtsWorkload | None = None
+    failover: FailoverWorkload | None = None
     kv: KvWorkload | None = None
     soak: SoakWorkload | None = None
 

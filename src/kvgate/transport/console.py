@@ -1,7 +1,7 @@
 """The way to a device's own command line by SSH: one exec request a command, and no shell of ours.
 
 A device has no POSIX sh, so nothing is wrapped: a command is its words with blanks between. That
-is safe as every word is of characters that no command line takes for more (`spec.adapter.WORD`);
+is safe as every word is of characters that no command line takes for more (`spec.words.WORD`);
 anything else is refused here. A device that only has an interactive session can't be asked.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kvgate.errors import CommandError
-from kvgate.spec.adapter import WORD
 from kvgate.spec.inventory import Host
+from kvgate.spec.words import WORD
 from kvgate.transport.base import OUTPUT_CAP_BYTES, CommandResult
 from kvgate.transport.leashed import Start, result_of
 from kvgate.transport.pump import Pump
