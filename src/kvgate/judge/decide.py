@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from kvgate.judge import alike, comparison
+from kvgate.judge import alike, comparison, unlike
 from kvgate.judge import ceilings as ceilings_of
 from kvgate.judge.comparison import Planned
 from kvgate.judge.limits import Check, check
@@ -91,7 +91,8 @@ def decide(
     relevant, near = _relevant(criterion, taken)
     against = _Against(criterion, limit, expected, planned or Planned(), tuple(ceilings))
     judged = {place: _held(against, relevant.get(place, ())) for place in places}
-    apart = alike.apart({place: relevant.get(place, ()) for place in places}, expected)
+    by_place = {place: relevant.get(place, ()) for place in places}
+    apart = unlike.together(by_place, expected, alike.apart(by_place, expected))
     judged |= {place: _differing(judged[place], why) for place, why in apart.outliers.items()}
     measured = any(judged.values())
     hosts = tuple(_place(place, judged[place], attempt, measured) for place in places)

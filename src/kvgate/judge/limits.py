@@ -145,7 +145,7 @@ def _as_declared(value: Value, needed: Requirement | None, tolerance: Quantity |
     """Hold a value against what the inventory or its baseline declares."""
     if needed is None:
         return Check(Verdict.INCONCLUSIVE, show(value), "the inventory declares nothing for it")
-    if needed.how == "same":  # whether all agree is told by all of them, see alike.py
+    if needed.how in ("same", "unlike"):  # told by all of them together, see alike.py, unlike.py
         return Check(Verdict.PASS, show(value))
     if needed.how.startswith("version_"):
         return _version(value, needed)

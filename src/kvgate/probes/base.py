@@ -15,7 +15,7 @@ from kvgate.spec.inventory import Host
 from kvgate.witness import Answer, Testimony, Witness
 
 Ask = Callable[[Witness], Answer]
-ItemKind = Literal["", "disk", "nvme", "nic", "pcie", "gpu"]
+ItemKind = Literal["", "disk", "nvme", "nic", "pcie", "gpu", "subsystem", "path", "link"]
 
 ReadItem = Callable[[bytes, str], Iterable[Reading]]
 """Reads the answer of a tool that was asked about one item alone; raises ParseError."""

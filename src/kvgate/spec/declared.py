@@ -7,6 +7,7 @@ from typing import Annotated
 import pydantic
 
 from kvgate.spec.base import BitRate, LinkSpeed, Rate, Size, Strict, Text
+from kvgate.spec.fabric import FabricLink, Nqn, NvmeSubsystem
 
 
 class Cpu(Strict):
@@ -165,6 +166,9 @@ class Declared(Strict):
     nics: list[Nic] = pydantic.Field(default_factory=list)
     pcie: list[PcieLink] = pydantic.Field(default_factory=list)
     gpus: Gpus | None = None
+    host_nqn: Nqn | None = None
+    nvmeof: list[NvmeSubsystem] = pydantic.Field(default_factory=list)
+    fabric: list[FabricLink] = pydantic.Field(default_factory=list)
     model: Text | None = None
     serial: Text | None = None
     firmware: Text | None = None

@@ -15,6 +15,7 @@ from kvgate.spec.baseline import Baseline
 from kvgate.spec.bom import Bom
 from kvgate.spec.declared import Declared
 from kvgate.spec.expect_device import declared_of
+from kvgate.spec.expect_fabric import expected_of
 from kvgate.spec.gate import Criterion
 from kvgate.spec.inventory import Inventory
 from kvgate.spec.matrix import settings_of
@@ -44,6 +45,7 @@ def expectations(
             found[name, measure, item] = Requirement(
                 "equals", (value,), agreed.same if agreed else ""
             )
+        found |= {(name, measure, item): need for measure, item, need in expected_of(host)}
     return found
 
 

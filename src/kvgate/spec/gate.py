@@ -130,6 +130,23 @@ def less_margin(claim: Quantity, margin: Quantity, limit: Limit) -> Fraction | N
     return claim.base * (1 + margin.base) if limit.at_most is not None else None
 
 
+ItemKind = Literal[
+    "disk",
+    "nvme",
+    "nic",
+    "pcie",
+    "gpu",
+    "part",
+    "controller",
+    "pool",
+    "port",
+    "subsystem",
+    "path",
+    "link",
+]
+"""What a criterion may judge one by one, as far as the inventory declares it."""
+
+
 class Criterion(Strict):
     """One sentence of the agreed plan that a measurement can settle.
 
@@ -148,9 +165,7 @@ class Criterion(Strict):
     hosts: Literal["serving", "client", "all", "array", "switch", "bmc"]
     method: Literal["manual"] | None = None  # answered by people, not measured by a test
     scope: Literal["each host", "all hosts"] = "each host"
-    each: (
-        Literal["disk", "nvme", "nic", "pcie", "gpu", "part", "controller", "pool", "port"] | None
-    ) = None
+    each: ItemKind | None = None
     where: dict[str, str] = pydantic.Field(default_factory=dict)
     limits: dict[Slug, Limit]
     marginal: Ratio = Quantity.of("5", "%")

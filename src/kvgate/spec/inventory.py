@@ -15,6 +15,7 @@ import pydantic
 from kvgate.model.quantity import Quantity
 from kvgate.spec.base import Duration, Slug, Strict, Text, exactly_one_of
 from kvgate.spec.declared import Declared
+from kvgate.spec.faults import FaultTemplate
 
 
 class Role(enum.StrEnum):
@@ -249,7 +250,7 @@ class Host(Strict):
         return recording
 
     def items(self, kind: str) -> tuple[str, ...]:
-        """Return the ids of the declared items of `kind`: disk, nvme, nic, pcie or gpu."""
+        """Return the ids of the declared items of `kind`, one of `spec.gate.ItemKind`."""
         have = self.declared
         return {
             "disk": tuple(disk.id for disk in have.disks),
@@ -259,6 +260,9 @@ class Host(Strict):
             "controller": tuple(have.controllers),
             "pool": tuple(pool.name for pool in have.pools),
             "port": tuple(port.name for port in have.ports),
+            "subsystem": tuple(each.name for each in have.nvmeof),
+            "path": tuple(each.item(path) for each in have.nvmeof for path in each.paths),
+            "link": tuple(each.name for each in have.fabric),
             "gpu": tuple(have.gpus.addresses) if have.gpus else (),
         }[kind]
 
@@ -284,6 +288,7 @@ class Inventory(Strict):
     bom: Text | None = None  # the file of what was ordered, beside the inventory or in inventory/
     hosts_at_once: Annotated[int, pydantic.Field(ge=1, le=4096)] | None = None  # asked at a time
     hosts: dict[Slug, Host]
+    faults: list[FaultTemplate] = pydantic.Field(default_factory=list)  # a plan says which are done
 
     @pydantic.field_validator("hosts", mode="after")
     @classmethod
@@ -291,6 +296,21 @@ class Inventory(Strict):
         if not hosts:
             raise ValueError("hosts is empty: no gate can pass on no hosts")
         return {name: host.model_copy(update={"name": name}) for name, host in hosts.items()}
+
+    @pydantic.model_validator(mode="after")
+    def _faults_sound(self) -> Inventory:
+        names = [each.fault for each in self.faults]
+        for each in self.faults:
+            if names.count(each.fault) > 1:
+                raise ValueError(f"faults: '{each.fault}' stands twice")
+            host = self.hosts.get(each.on)
+            if host is None:
+                raise ValueError(f"faults: {each.fault}: on: '{each.on}' is no host here")
+            if each.by is not None and host.adapter is None:
+                raise ValueError(f"faults: {each.fault}: by: '{each.on}' has no adapter")
+            if host.transport in (*_WEB, "recorded"):
+                raise ValueError(f"faults: {each.fault}: on: '{each.on}' is reached by no ssh")
+        return self
 
     @pydantic.model_validator(mode="after")
     def _all_composed(self) -> Inventory:

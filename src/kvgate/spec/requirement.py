@@ -14,6 +14,7 @@ _WORDS = {
     "version_at_least": "version ≥ {}",
 }
 _SAME = "the same on all hosts"
+_UNLIKE = "different on all hosts"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -22,18 +23,23 @@ class Requirement:
 
     ``how`` is equals, one_of, version_equals, version_one_of, version_at_least, or ``same`` where
     only agreement is asked for. All requirements of one measure with the same text in ``same``
-    ask that their measurements agree; "" asks for none.
+    ask that their measurements agree; "" asks for none. All with the same text in ``unlike`` ask
+    that no two of them are equal; ``how`` is ``unlike`` where nothing else is asked.
     """
 
     how: str
     values: tuple[Value, ...]
     same: str = ""
+    unlike: str = ""
 
     def __str__(self) -> str:
         if self.how == "same":
             return _SAME
+        if self.how == "unlike":
+            return _UNLIKE
         shown = ", ".join(
             "yes" if v is True else "no" if v is False else str(v) for v in self.values
         )
         told = _WORDS.get(self.how, f"{self.how} {{}}").format(shown)
+        told = f"{told}, {_UNLIKE}" if self.unlike else told
         return f"{told}, {_SAME}" if self.same else told
