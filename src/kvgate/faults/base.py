@@ -44,25 +44,25 @@ class Target:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Injection:
-    """One fault under way: when it began, was proven to be there, and proven to be repaired."""
+    """One fault under way: when it began, was proven, was undone, and proven to be repaired."""
 
     fault: str
     host: str
     on_event: Callable[[str, Injection], None] | None = None
     begun: datetime.datetime | None = None
     proven: datetime.datetime | None = None
+    undone: datetime.datetime | None = None
     repaired: datetime.datetime | None = None
 
     def mark(self, moment: str) -> None:
-        """Note that `begun`, `proven` or `repaired` is now, and tell the listener."""
+        """Note that `begun`, `proven`, `undone` or `repaired` is now, and tell the listener."""
         setattr(self, moment, datetime.datetime.now(datetime.UTC))
         if self.on_event is not None:
-            kind = {"begun": "fault_begin", "proven": "fault_proven", "repaired": "fault_repaired"}
-            self.on_event(kind[moment], self)
+            self.on_event("fault_begin" if moment == "begun" else f"fault_{moment}", self)
 
 
 OnEvent = Callable[[str, Injection], None]
-"""Told ``fault_begin``, ``fault_proven`` and ``fault_repaired`` (journal kinds) as they happen."""
+"""Told ``fault_begin``, ``_proven``, ``_undone``, ``_repaired`` (journal kinds) as they happen."""
 
 Inject = Callable[
     [Witness, Target, float, OnEvent | None], contextlib.AbstractContextManager[Injection]
