@@ -120,6 +120,10 @@ class Process:
         """Send KILL to its process group at once."""
         self._ask(b"KILL\n")
 
+    def say(self, line: str) -> None:
+        """Hand `line` to a command that was started with ``talks``; one that has ended is deaf."""
+        self._ask(line.encode("ascii") + b"\n")
+
     def hang_up(self) -> None:
         """Let the leash end it, without waiting."""
         self._line.hang_up()
@@ -177,12 +181,16 @@ class Leashed(abc.ABC):
         on_stdout: Callable[[bytes], None] | None = None,
         env: Mapping[str, str] | None = None,
         cap_bytes: int = OUTPUT_CAP_BYTES,
+        talks: bool = False,
     ) -> Process:
         """Start `argv` on a leash; it is ended on the host at `deadline_s` at the latest.
 
+        With `talks` it is told lines by `Process.say`; none may be a word of the leash's own.
         An exception of `on_stdout` ends the process and is raised by its `wait`.
         """
-        words = leash.command(self.name, argv, deadline_s=deadline_s, env=env, report_pid=True)
+        words = leash.command(
+            self.name, argv, deadline_s=deadline_s, env=env, report_pid=True, talks=talks
+        )
         self.open()
         start = Start()
         line = self._line(words, min(deadline_s, START_TIMEOUT_S))

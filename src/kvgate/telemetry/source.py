@@ -1,0 +1,89 @@
+"""The text of the sampler that travels, and the command that runs it on a host."""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_PARTS = ("hostread.py", "hosttools.py", "hostsampler.py")
+_JOINT = re.compile(r"^( *)from kvgate\.telemetry\.\w+ import .*$", re.MULTILINE)
+_FUTURE = "from __future__ import annotations\n"
+
+_SHELL = r"""
+LC_ALL=C; export LC_ALL
+for python in python3 /usr/bin/python3 /usr/libexec/platform-python; do
+  if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null; then
+    exec "$python" -ISEB -c "$1" "$2"
+  fi
+done
+now() { read -r up rest </proc/uptime; ms=$(( ${up%.*} * 1000 + (1${up#*.} - 100) * 10 )); }
+read -r boot </proc/sys/kernel/random/boot_id
+printf 'H {"sampler": 2, "python": "", "boot": "%s", "absent": {}}\n' "$boot"
+slow=0
+while :; do
+  now
+  if [ "$ms" -ge "$slow" ]; then
+    slow=$(( ms + $4 ))
+    set -- "$1" "$2" "$3" "$4" /proc/loadavg /proc/meminfo /proc/vmstat /proc/sys/fs/file-nr \
+      /proc/diskstats /proc/net/dev /proc/pressure/cpu /proc/pressure/io /proc/pressure/memory \
+      /sys/class/infiniband/*/ports/*/counters/* /sys/class/infiniband/*/ports/*/hw_counters/* \
+      /sys/class/nvme/nvme*/state /sys/class/nvme/nvme*/nvme*c*n*/stat \
+      /sys/class/nvme/nvme*/nvme*c*n*/ana_state /sys/class/drm/card*/device/*_busy_percent \
+      /sys/class/drm/card*/device/hwmon/hwmon*/power1_average /sys/class/hwmon/hwmon*/temp*_input
+    was=$ms; clock=$(date +%s.%N)
+  fi
+  read -r cpu </proc/stat
+  printf 'B %s %s %s\n/proc/stat:%s\n' "$ms" "$was" "$clock" "$cpu"
+  printf '%s:\n' /sys/block/*
+  a=$1; b=$2; c=$3; d=$4; shift 4
+  grep -sH '' "$@"
+  set -- "$a" "$b" "$c" "$d" "$@"
+  printf 'F\n'
+  now
+  w=$(( $3 - ms % $3 ))
+  f=00$(( w % 1000 )); f=${f#"${f%???}"}
+  sleep "$(( w / 1000 )).$f" || sleep 1 || exit 1
+done
+"""
+"""Runs the Python of a host where it is at least 3.8; else it samples by itself: a `grep` and a
+`sleep` each second, and a `date` a minute. It has no slow tools and no kernel log."""
+
+
+@functools.cache
+def text() -> str:
+    """Return the sampler's source: its parts as one, without the imports that join them."""
+    package = importlib.resources.files(__package__)
+    sources = [package.joinpath(name).read_text("utf-8") for name in _PARTS]
+    joined = _JOINT.sub(r"\1pass", "".join(sources).replace(_FUTURE, ""))
+    return _FUTURE + joined + '\n\nif __name__ == "__main__":\n    main()\n'
+
+
+def command(
+    *,
+    every_ms: int = 1000,
+    slow_ms: int = 60_000,
+    metrics: Mapping[str, str] | None = None,
+    tools: Sequence[tuple[str, Sequence[str], str]] = (),
+    shell_only: bool = False,
+) -> list[str]:
+    """Return the command that samples a host every `every_ms` (100 or more).
+
+    `metrics` maps an engine's name to the URL of its /metrics as the host reaches it. `tools` are
+    more slow tools: a name, the command, and ``json`` or ``lines`` (``name: number``). With
+    `shell_only` no Python of the host is used.
+    """
+    if every_ms < 100:
+        raise ValueError(f"a sample every {every_ms} ms is too often")
+    settings: dict[str, Any] = {
+        "every_ms": every_ms,
+        "slow_ms": slow_ms,
+        "metrics": dict(metrics or {}),
+        "tools": [[name, list(argv), form] for name, argv, form in tools],
+    }
+    script = _SHELL.partition("\ndone\n")[2] if shell_only else _SHELL
+    words = ["sh", "-c", script, "kvgate-sampler", "" if shell_only else text()]
+    return [*words, json.dumps(settings), str(every_ms), str(slow_ms)]
