@@ -66,7 +66,7 @@ COUNTS = {"sysfs_iommu", "sysfs_kfd"}
 
 COUNTED = {
     "line", "messages", "reports", "bits", "physical_gpus",
-    "bad_pages_retired", "bad_pages_pending", "bad_pages_un_res", "bad_pages",
+    "bad_pages_retired", "bad_pages_pending", "bad_pages_un_res", "bad_pages", "rows_printed",
 }  # fmt: skip
 """Fields that count lines, or things that lines tell: at most the lines, and none at all (0)."""
 
