@@ -109,11 +109,12 @@ def _verify(job: Job) -> Iterator[Problem]:
             f"rw={job.pattern} reads blocks that hold no checksum yet",
             "write first, then read back with rw=read or randread; or do_verify=False",
         )
-    if job.time_based and job.pattern.writes and job.do_verify is not False:
+    reads_back = job.verify_backlog or job.do_verify is False
+    if job.time_based and job.pattern.writes and not reads_back:
         yield (
             "time_based",
             "a job that writes until its time is over never reads back what it wrote",
-            "end it by size_bytes, or do_verify=False",
+            "end it by size_bytes, or do_verify=False, or set verify_backlog",
         )
     if job.zero_buffers:
         yield "zero_buffers", "blocks of zeros can't hold a checksum", "not with verify"

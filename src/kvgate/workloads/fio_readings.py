@@ -15,18 +15,18 @@ from kvgate.workloads.shapes import Shape
 
 def readings(shape: Shape, output: fiopy.Output) -> tuple[Reading, ...]:
     """Return the figures of each direction, and the counts of errors."""
-    found = [Reading(name="fio.errors", value=Quantity.of(_errors(output, wrong=False), ""))]
+    found = [Reading(name="fio.errors", value=Quantity.of(errors(output, wrong=False), ""))]
     because = f"not a measurement: {output.why()}" if output.failed else ""
     for direction in shape.directions:
         moved = [each for job in output.jobs if (each := job.moved(direction)) is not None]
         found += _direction(direction, moved, because)
     if shape.verify:
-        wrong = max(len(output.verify_failures), _errors(output, wrong=True))
+        wrong = max(len(output.verify_failures), errors(output, wrong=True))
         found += [Reading(name="verify.errors", value=Quantity.of(wrong, "")), _verified(output)]
     return tuple(found)
 
 
-def _errors(output: fiopy.Output, *, wrong: bool) -> int:
+def errors(output: fiopy.Output, *, wrong: bool) -> int:
     """Return how many errors the jobs met: blocks of wrong content, or I/O errors."""
     return sum(
         job.total_errors or 1 for job in output.jobs if job.error and (job.error == EILSEQ) is wrong
