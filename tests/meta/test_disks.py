@@ -15,6 +15,8 @@ from kvgate.store.seal import verify
 if TYPE_CHECKING:
     from conftest import Site  # the small site of this folder
 
+pytestmark = pytest.mark.whole
+
 LARGE = '''
 @settles("G1.1")
 def test_with_large_answers(bench: Bench) -> None:

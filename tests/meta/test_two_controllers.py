@@ -15,6 +15,8 @@ from kvgate.errors import HostsInUseError
 from kvgate.spec import yamlfile
 from kvgate.spec.load import inventory_of
 
+pytestmark = pytest.mark.whole
+
 SLOW = """
 import time
 

@@ -14,6 +14,8 @@ from kvgate.store.reader import RunReader
 if TYPE_CHECKING:
     from conftest import Site  # the small site of this folder
 
+pytestmark = pytest.mark.whole
+
 HOLDS = '''
 @settles("G1.1")
 def test_what_holds(bench: Bench) -> None:
