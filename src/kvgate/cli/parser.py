@@ -50,7 +50,9 @@ def build_parser() -> argparse.ArgumentParser:
         default=".",
         help="the folder with gates/, suites/, inventory/ (default: found upwards)",
     )
+    from kvgate.cli.parser_lab import add_lab
     from kvgate.cli.parser_predict import add_claims, add_predict
+    from kvgate.cli.parser_replay import add_replay
 
     verbs = parser.add_subparsers(
         title="verbs", metavar="VERB", required=True, parser_class=_Parser
@@ -61,7 +63,9 @@ def build_parser() -> argparse.ArgumentParser:
     ):
         add(verbs)
     add_predict(verbs, _add, _verb)
+    add_replay(verbs, _add, _verb)
     add_claims(verbs, _add, _verb)
+    add_lab(verbs, _add, _verb)
     return parser
 
 

@@ -1,0 +1,109 @@
+"""The lab as an inventory: its machines, the way to them, and what they are declared to have.
+
+``inventory/lab.yaml`` is this text for the default lab; `up` writes it with the ports of a lab.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from kvgate.lab.places import DEFAULT, Places
+from kvgate.lab.vm import INI, TGT, VMS
+from kvgate.spec.inventory import Inventory
+from kvgate.transport.hostkeys import host_name
+
+_HEAD = """\
+# The lab of `kvgate lab up`: two virtual machines of this machine, reached by SSH on loopback.
+# Written by src/kvgate/lab/inventory.py: this is the default lab of a user without XDG_CACHE_HOME;
+# `kvgate lab status` names the file of any other.
+inventory: lab
+title: A lab of two virtual machines, NVMe-oF over TCP and soft-RoCE
+
+hosts:
+"""
+_MACHINE = """\
+  {name}:  # {what}
+    roles: [{role}]
+    address: 127.0.0.1
+    port: {port}
+    user: root
+    key: {{file: {key}}}
+    known_hosts: {known}
+    connect_timeout: 60 s  # an emulated CPU on a busy machine takes its time
+    scratch: /var/tmp/kvgate
+    declared:
+      disks:
+{disks}
+      nics:
+        - {{name: dataA, mtu: 4200 B}}
+        - {{name: dataB, mtu: 4200 B}}
+"""
+_LABHOST = """\
+  labhost:  # this machine, which pulls the cables: `kvgate lab fault NAME`
+    roles: [client]
+    transport: local
+"""
+_WHAT = {
+    "ini": ("the initiator, under test", "serving"),
+    "tgt": ("the target: an array that is a Linux host", "client"),
+}
+_MAY_BE_WRITTEN = ("LAB-INI-FREE", "LAB-INI-USED")
+
+
+def text(ports: Mapping[str, int], folder: str, name: str = DEFAULT) -> str:
+    """Return the inventory of the lab `name` below the cache `folder`, reached by `ports`."""
+    machines = [
+        _MACHINE.format(
+            name=vm.name,
+            what=_WHAT[vm.name][0],
+            role=_WHAT[vm.name][1],
+            port=ports[vm.name],
+            key=f"{folder}/keys/id_lab",
+            known=f"{folder}/labs/{name}/known_hosts",
+            disks=_disks(vm.name),
+        )
+        for vm in (INI, TGT)
+    ]
+    return "\n".join([_HEAD + machines[0], machines[1], _LABHOST])
+
+
+def shipped() -> str:
+    """Return what stands in inventory/lab.yaml."""
+    return text({vm.name: vm.port for vm in VMS.values()}, "~/.cache/kvgate/lab")
+
+
+def write(places: Places, ports: Mapping[str, int]) -> Path:
+    """Write inventory and known_hosts of a lab, and return the inventory's path."""
+    keytype, key = (places.keys / "host_key.pub").read_text("ascii").split()[:2]
+    known = [f"{host_name('127.0.0.1', port)} {keytype} {key}\n" for port in ports.values()]
+    (places.state / "known_hosts").write_text("".join(known), "ascii")
+    places.inventory.write_text(text(ports, str(places.cache), places.name), "utf-8")
+    return places.inventory
+
+
+def hosts(places: Places, ports: Mapping[str, int]) -> Inventory:
+    """Return the two machines as an inventory, as little of it as connecting takes."""
+    entries = {
+        name: {
+            "roles": ["client"],
+            "address": "127.0.0.1",
+            "port": port,
+            "user": "root",
+            "key": {"file": str(places.keys / "id_lab")},
+            "known_hosts": str(places.state / "known_hosts"),
+            "connect_timeout": "60 s",
+        }
+        for name, port in ports.items()
+    }
+    return Inventory.model_validate({"inventory": "lab", "hosts": entries})
+
+
+def _disks(vm: str) -> str:
+    lines = []
+    for drive in VMS[vm].drives:
+        fields = f"serial: {drive.serial}, size: {drive.size_bytes} B, nvme: true"
+        if drive.serial in _MAY_BE_WRITTEN:
+            fields += ", destructive: true"
+        lines.append(f"        - {{{fields}}}")
+    return "\n".join(lines)
