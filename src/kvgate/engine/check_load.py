@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvgate.engine import failover_plan
 from kvgate.engine.estimate import cost_of
 from kvgate.engine.workspace import Setup
 from kvgate.errors import KvgateError
@@ -25,6 +26,9 @@ def problems(setup: Setup) -> Iterator[str]:
     if load.soak:
         yield from _job(setup, ("workloads", "soak", "fio_job"), load.soak.fio_job)
         yield from _soak(setup, load.soak)
+    if load.failover:
+        for where, what in failover_plan.problems(setup, load.failover):
+            yield _said(setup, ("workloads", "failover", *where), what)
     yield from _time(setup)
 
 

@@ -6,10 +6,11 @@ import dataclasses
 
 from kvgate.engine import estimate_pts
 from kvgate.serving.config import MODELS
+from kvgate.spec.failover import FailoverWorkload
 from kvgate.spec.inventory import Inventory
 from kvgate.spec.plan import Plan
 from kvgate.spec.workload import KvWorkload, SoakWorkload, Workloads, arm_of
-from kvgate.workloads import diagnostics, fio, grid
+from kvgate.workloads import diagnostics, failover, fio, grid
 from kvgate.workloads.pts import Range
 
 _PREFILL_TOK_S = 900.0  # the embedded engine's prefill on one core of a 2-core VM, measured
@@ -121,7 +122,16 @@ def _paths(loads: Workloads, inventory: Inventory | None) -> dict[str, Cost]:
     if loads.fio_together and hosts > 1:
         each = fio.estimate(loads.fio_together)
         costs["fio_together"] = Cost(each.seconds, each.bytes_written * hosts)
+    if loads.failover:
+        each = failover.estimate(loads.failover, _holds_s(loads.failover, inventory))
+        costs["failover"] = Cost(each.seconds, each.bytes_written)
     return costs
+
+
+def _holds_s(load: FailoverWorkload, inventory: Inventory | None) -> list[float]:
+    """Return how long each fault of the plan lasts, as the inventory or else the plan says."""
+    known = {each.fault: each.hold for each in inventory.faults} if inventory else {}
+    return [(known.get(name) or load.hold).to("s") for name in load.faults]
 
 
 def _kv(load: KvWorkload) -> Cost:

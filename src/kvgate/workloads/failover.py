@@ -66,15 +66,24 @@ def prepare(
         else:
             look = functools.partial(devices.clear, witness, disk, consent, places=places)
             place = held.enter_context(_on_device(witness, look, workload, seed, disk.id, total))
-        output, refs = fio.output_of(
-            witness, [_layout(place, workload)], place, told, deadline_s=_deadline_s(total, 0)
-        )
-        if output.failed:
-            raise NotRunError(
-                (f"{witness.host.name}: the target can't be written: {output.why()}",),
-                hint="nothing was broken yet: the load must run before a fault can be judged",
-            )
+        refs = lay_out(witness, workload, place, told)
         yield dataclasses.replace(place, evidence=(*place.evidence, *refs))
+
+
+def lay_out(
+    witness: Witness, workload: FailoverWorkload, place: Place, told: Told
+) -> tuple[EvidenceRef, ...]:
+    """Write all of the target with checksums; raises NotRunError where that meets an error."""
+    total = int(workload.size.base)
+    output, refs = fio.output_of(
+        witness, [_layout(place, workload)], place, told, deadline_s=_deadline_s(total, 0)
+    )
+    if output.failed:
+        raise NotRunError(
+            (f"{witness.host.name}: the target can't be written: {output.why()}",),
+            hint="nothing was broken yet: the load must run before a fault can be judged",
+        )
+    return refs
 
 
 @contextlib.contextmanager

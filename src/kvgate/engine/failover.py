@@ -1,0 +1,359 @@
+"""Does one fault under verified load: watches the paths, loads, breaks, repairs, and tells.
+
+Nothing is concluded from a fault that was not proven; one whose repair is not proven stops the
+run (RepairError).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kvgate.engine import failover_told as told_of
+from kvgate.engine.failover_told import Times
+from kvgate.errors import HarnessError, KvgateError, NotRunError
+from kvgate.faults import array, paths
+from kvgate.faults.base import Injection
+from kvgate.faults.command import Doing
+from kvgate.faults.paths import Loss
+from kvgate.model.record import EvidenceRef, Reading
+from kvgate.probes import nvmeof
+from kvgate.spec.failover import FailoverWorkload
+from kvgate.spec.faults import FaultTemplate
+from kvgate.telemetry.paths import PathWatch
+from kvgate.telemetry.paths_seen import Moment
+from kvgate.witness import Answer, Witness
+from kvgate.workloads import acknowledged, failover
+from kvgate.workloads.acknowledged import Writer, Writing
+from kvgate.workloads.failover import Met
+from kvgate.workloads.fio import Place, Told
+
+FIRST_S = 60.0
+"""Within so many seconds the watcher says its first line, and the load begins."""
+
+_WAIT_S = 0.1
+_END_S = 600.0
+
+Journal = Callable[[str, Injection, float], None]
+"""Told ``fault_begin`` to ``fault_repaired`` as they happen, with the initiator's uptime."""
+
+Watching = Callable[[], PathWatch]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Under:
+    """The load that faults are done under, and who is told what."""
+
+    witness: Witness  # of the initiator
+    workload: FailoverWorkload
+    place: Place
+    watching: Watching
+    told: Told
+    folder: Path  # of faults that may still stand
+    run: str
+    journal: Journal
+
+    def hold_s(self, template: FaultTemplate) -> float:
+        """Return how long a fault lasts."""
+        return (template.hold or self.workload.hold).to("s")
+
+
+@dataclasses.dataclass(slots=True)
+class _Seen:
+    """What one fault has left so far: paths seen, times, evidence."""
+
+    before: Moment
+    times: Times = dataclasses.field(default_factory=Times)
+    evidence: list[EvidenceRef] = dataclasses.field(default_factory=list)
+
+
+def quiet(under: Under) -> Answer:
+    """Load for the plan's time without a fault: what shows then is no fault of ours.
+
+    Raises NotRunError where there are no paths, HarnessError, TransportError.
+    """
+    watch = under.watching()
+    with watch:
+        before = _first(watch)
+        with _Load(under, under.workload.quiet.to("s")) as load:
+            met = load.end(watch)
+        moments = watch.since(before.uptime_s)
+    readings = [
+        *told_of.of_fio(met, moments, None),
+        *told_of.of_paths(moments, before, None, Times(), None),
+    ]
+    return Answer(tuple(readings), (*under.place.evidence, *met.evidence, *watch.evidence))
+
+
+def under_fio(under: Under, template: FaultTemplate, on: Witness) -> Answer:
+    """Do the fault of `template` (on host `on`) while fio writes and verifies; return what it met.
+
+    A fault that is not proven leaves readings without a value, with the reason. Raises RepairError,
+    NotRunError where paths are not as they must be (nothing was broken), TransportError.
+    """
+    watch = under.watching()
+    evidence: list[EvidenceRef] = [*under.place.evidence]
+    met: Met | None = None
+    times, problem = Times(), ""
+    with watch:
+        before = _first(watch)
+        loss = paths.lost_by(template, before, under.witness.host.name)
+        _fits(under, template)
+        seconds = failover.runtime_s(under.workload, under.hold_s(template))
+        with _Load(under, seconds) as load:
+            load.begun(watch)
+            _pause(under.workload.lead.to("s"), watch)
+            try:
+                with _fault(under, template, on, watch, loss, times, evidence):
+                    _pause(under.hold_s(template), watch)
+            except HarnessError as err:
+                problem = err.message
+            met = load.end(watch)
+        moments = watch.since(before.uptime_s)
+    evidence += [*met.evidence, *watch.evidence]
+    if problem:
+        names = _names(template, told_of.FIO)
+        return Answer(told_of.missing(names, problem), tuple(evidence))
+    return Answer(tuple(_readings(template, moments, loss, times, met)), tuple(evidence))
+
+
+def _readings(
+    template: FaultTemplate, moments: tuple[Moment, ...], loss: Loss, times: Times, met: Met
+) -> Iterator[Reading]:
+    recovered = told_of.recovered_at(moments, loss.before, times)
+    yield from told_of.of_repair(recovered, times)
+    yield from told_of.of_fio(met, moments, times.begun)
+    if template.takes_paths:
+        yield told_of.left_after(moments, loss, times)
+    yield from _of_paths(template, moments, loss, times, recovered)
+    if template.loss == "all":
+        yield told_of.resumed(met, moments, recovered)
+
+
+def _of_paths(
+    template: FaultTemplate,
+    moments: tuple[Moment, ...],
+    loss: Loss,
+    times: Times,
+    recovered: float | None,
+) -> Iterator[Reading]:
+    """Yield flaps and shares; a fault inside the array may take any path along."""
+    if not template.takes_paths:
+        loss = Loss(before=loss.before, taken=frozenset(loss.before.paths))
+    yield from told_of.of_paths(moments, loss.before, loss, times, recovered)
+
+
+def under_writer(under: Under, template: FaultTemplate, on: Witness, writer: Writer) -> Answer:
+    """Do the fault of `template` under writes whose acknowledgements are kept, then read all back.
+
+    For what fio can't outlive or can't prove: loss of power, of all paths beyond their time-out.
+    Raises as `under_fio` does.
+    """
+    watch = under.watching()
+    evidence: list[EvidenceRef] = [*under.place.evidence, *writer.there.evidence]
+    times, problem = Times(), ""
+    with watch:
+        before = _first(watch)
+        loss = paths.lost_by(template, before, under.witness.host.name)
+        _fits(under, template)
+        seconds = failover.runtime_s(under.workload, under.hold_s(template))
+        with _writing(writer, under.workload.rate, seconds) as writing:
+            if not writing.began.wait(FIRST_S):
+                raise HarnessError(f"{watch.host}: no write was acknowledged within {FIRST_S:g} s")
+            _pause(under.workload.lead.to("s"), watch)
+            try:
+                with _fault(under, template, on, watch, loss, times, evidence):
+                    _pause(under.hold_s(template), watch)
+            except HarnessError as err:
+                problem = err.message
+            writing.end(_END_S if template.loss != "beyond" else under.workload.after.to("s"))
+        fate, refs = writer.verify(writing.written)
+        moments = watch.since(before.uptime_s)
+    evidence += [*writing.evidence, *refs, *watch.evidence]
+    if problem:
+        names = _names(template, told_of.ACKNOWLEDGED)
+        return Answer(told_of.missing(names, problem), tuple(evidence))
+    recovered = told_of.recovered_at(moments, before, times)
+    readings = [
+        *told_of.of_repair(recovered, times),
+        *told_of.of_writer(writing.written, times.begun or 0.0),
+        *acknowledged.readings(writing.written, fate),
+        *([told_of.left_after(moments, loss, times)] if template.takes_paths else ()),
+        *([told_of.clear_error(writing.written, writing.hung)] if template.beyond else ()),
+    ]
+    return Answer(tuple(readings), tuple(evidence))
+
+
+def _names(template: FaultTemplate, load: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what would have been told of a fault that was not proven."""
+    names = (*told_of.REPAIR[:1], *told_of.REPAIR[2:], *load)
+    if template.takes_paths:
+        names += told_of.LEFT
+    if load == told_of.FIO:
+        names += told_of.PATHS
+    if template.beyond:
+        names += told_of.CLEAR
+    return (*names, *(told_of.RESUMED if template.loss == "all" else ()))
+
+
+def _first(watch: PathWatch) -> Moment:
+    """Return the first moment that is seen; raises NotRunError where there is no path in it."""
+    seen = watch.wait(lambda _: True, FIRST_S)
+    if seen is None:
+        raise HarnessError(f"{watch.host}: the watcher of paths says nothing")
+    if not seen.paths:
+        raise NotRunError(
+            (f"{watch.host}: no path to subsystem {watch.nqn}",),
+            hint="connect it, or see workloads.failover.nqn",
+        )
+    return seen
+
+
+def _fits(under: Under, template: FaultTemplate) -> None:
+    """Raise NotRunError where all paths are lost for longer, or shorter, than the fault means."""
+    if template.kind != "both_paths":
+        return
+    found, _ = nvmeof.look(under.witness)
+    told = {each.ctrl_loss_tmo for each in nvmeof.of_nqn(found, under.workload.nqn)}
+    limits = [float(each) for each in told if each not in (None, "off")]
+    hold, where = under.hold_s(template), under.witness.host.name
+    if template.beyond and (not limits or max(limits) >= hold):
+        longest = f"{max(limits):g} s" if limits else "without end"
+        raise NotRunError(
+            (f"{where}: ctrl_loss_tmo is {longest}, the fault lasts {hold:g} s: not beyond it",),
+            hint="give the fault a longer 'hold', or connect with a shorter ctrl_loss_tmo",
+        )
+    if not template.beyond and limits and min(limits) <= hold:
+        raise NotRunError(
+            (f"{where}: ctrl_loss_tmo is {min(limits):g} s, the fault lasts {hold:g} s",),
+            hint="give the fault a shorter 'hold', or say 'beyond: true'",
+        )
+
+
+@contextlib.contextmanager
+def _fault(
+    under: Under,
+    template: FaultTemplate,
+    on: Witness,
+    watch: PathWatch,
+    loss: Loss,
+    times: Times,
+    evidence: list[EvidenceRef],
+) -> Iterator[None]:
+    """Hold the fault for the block; `times` and `evidence` are added to as it goes on."""
+    names = {"begin": "begun"}
+
+    def on_event(kind: str, injection: Injection) -> None:
+        now = watch.now_s()
+        moment = kind.removeprefix("fault_")
+        setattr(times, names.get(moment, moment), now)
+        under.journal(kind, injection, now)
+
+    def kept(piece: object) -> EvidenceRef:
+        evidence.append(on.store(piece))  # type: ignore[arg-type]  # what a Witness keeps
+        return evidence[-1]
+
+    doing = Doing(
+        template=template,
+        witness=dataclasses.replace(on, store=kept),
+        folder=under.folder,
+        run=under.run,
+        hold_s=under.hold_s(template),
+        on_event=on_event,
+    )
+    if template.takes_paths:
+        initiator = dataclasses.replace(under.witness, store=kept)
+        with paths.paths_lost(doing, loss, watch, initiator):
+            yield
+    else:
+        with array.broken_inside(doing, loss.before, watch):
+            yield
+
+
+def _pause(seconds: float, watch: PathWatch) -> None:
+    """Wait for what was asked for: the load runs meanwhile, and the paths are watched."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        watch.check()
+        time.sleep(min(_WAIT_S, left))
+
+
+@contextlib.contextmanager
+def _writing(writer: Writer, rate: float, seconds: float) -> Iterator[Writing]:
+    """Keep a writer at work for the block; it has ended on every way out."""
+    writing = writer.start(rate=rate, seconds=seconds)
+    try:
+        yield writing
+    except BaseException:
+        with contextlib.suppress(KvgateError):
+            writing.end(0)
+        raise
+
+
+class _Load:
+    """fio at work in a thread for a block; it has ended on every way out."""
+
+    def __init__(self, under: Under, seconds: float) -> None:
+        around, self._tell, _ = under.told
+        self._cancel = threading.Event()
+        self._begun = threading.Event()
+        self._met: Met | None = None
+        self._error: BaseException | None = None
+        told: Told = (around, self._said, self._cancel)
+        self._thread = threading.Thread(
+            target=self._work, args=(under, seconds, told), name="failover-load", daemon=True
+        )
+
+    def _work(self, under: Under, seconds: float, told: Told) -> None:
+        try:
+            self._met = failover.run(under.witness, under.place, under.workload, seconds, told)
+        except BaseException as err:  # noqa: BLE001  raised again by `end`, in the other thread
+            self._error = err
+        finally:
+            self._begun.set()
+
+    def _said(self, text: str) -> None:
+        self._begun.set()
+        if self._tell is not None:
+            self._tell(text)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            self._cancel.set()
+        self._thread.join()
+
+    def begun(self, watch: PathWatch) -> None:
+        """Wait until fio works; raises HarnessError where it does not begin."""
+        until = time.monotonic() + FIRST_S
+        while not self._begun.wait(_WAIT_S):
+            watch.check()
+            if time.monotonic() > until:
+                raise HarnessError(f"{watch.host}: fio did not begin within {FIRST_S:g} s")
+        if self._error is not None:
+            raise self._error
+
+    def end(self, watch: PathWatch) -> Met:
+        """Return what fio met, when it has ended; raises what `failover.run` does."""
+        while self._thread.is_alive():
+            self._thread.join(_WAIT_S)
+            watch.check()
+        if self._error is not None:
+            raise self._error
+        if self._met is None:
+            raise HarnessError(f"{watch.host}: fio told nothing")
+        return self._met
