@@ -44,7 +44,7 @@ def _asked(arguments: argparse.Namespace, words: str) -> tuple[Reading, ...]:
     from kvgate.witness import Witness
 
     site = site_of(arguments)
-    host = _host(arguments.host, site.inventory)
+    host = host_named(arguments.host, site.inventory)
     probe = _named(words, devices.OF_ROLE[host.role.value] if host.is_device else ALL)
     kept: list[Evidence] = []
 
@@ -72,7 +72,8 @@ def _named(words: str, probes: tuple[Probe, ...]) -> Probe:
     return found[words.replace("-", " ")]
 
 
-def _host(name: str, inventory: Inventory) -> Host:
+def host_named(name: str, inventory: Inventory) -> Host:
+    """Return the host of this name; raises UsageError with the nearest one."""
     from kvgate.spec.load import nearest
 
     if name not in inventory.hosts:
