@@ -19,6 +19,7 @@ from kvgate.model.quantity import Quantity
 from kvgate.model.record import Measurement
 from kvgate.spec.inventory import Inventory
 from kvgate.spec.load import inventory_of
+from kvgate.spec.plan import REHEARSED
 from kvgate.spec.ratio import AGAIN
 from kvgate.spec.yamlfile import parse
 from kvgate.store.reader import RunReader
@@ -156,7 +157,7 @@ def _mark(reader: RunReader, inventory: Inventory) -> str:
     """Return why what was measured there is no site's figure; empty where it may be one."""
     if inventory.recorded:
         return "RECORDED hosts: these bandwidths were not measured now"
-    if reader.manifest["profile"] == "rehearsal":
+    if reader.manifest["profile"] in REHEARSED:
         return "REHEARSAL: bandwidths of a rehearsal's storage, not of a site's"
     return "SIMULATED DEVICES: these are not a site's bandwidths" if inventory.simulated else ""
 

@@ -13,6 +13,7 @@ from kvgate.model.finding import Attempt, RunResult
 from kvgate.model.record import Evidence, EvidenceRef, Measurement
 from kvgate.report import show
 from kvgate.spec.gate import Criterion, Gate
+from kvgate.spec.plan import REHEARSED
 
 
 class JournalEvent(Protocol):
@@ -123,7 +124,7 @@ class Sources:
     @property
     def rehearsal(self) -> bool:
         """Tell whether the run can never be signed as an acceptance."""
-        return self.result.profile == "rehearsal"
+        return self.result.profile in REHEARSED
 
     @property
     def recorded(self) -> bool:

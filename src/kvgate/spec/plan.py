@@ -9,6 +9,9 @@ import pydantic
 from kvgate.spec.base import CriterionId, Duration, GateId, Slug, Strict, Text
 from kvgate.spec.workload import Workloads
 
+REHEARSED = frozenset({"rehearsal", "lab"})
+"""Profiles whose limits show that the way works; no run by them can be an acceptance."""
+
 
 class ScopeOut(Strict):
     """Criteria that this site can't or need not settle: listed, not judged, never silent."""
@@ -40,7 +43,7 @@ class Plan(Strict):
     @property
     def rehearsal(self) -> bool:
         """Tell whether the run can never be signed as an acceptance."""
-        return self.profile == "rehearsal"
+        return self.profile in REHEARSED
 
     def scoped_out(self) -> dict[str, str]:
         """Return criterion id → reason."""
