@@ -105,9 +105,9 @@ def injected(doing: Doing, proofs: Proofs) -> Iterator[Injection]:
             yield injection  # 5
         finally:
             _repair(doing, proofs, injection)  # 6, 7
-        if watch is not None:
-            watch.stand_down()  # 8
-        standing.forget(noted)
+            if watch is not None:
+                watch.stand_down()  # 8
+            standing.forget(noted)
 
 
 def _guard(doing: Doing, held: contextlib.ExitStack, noted: Path) -> Guard | None:
