@@ -17,6 +17,9 @@ from kvgate.probes import (
     numa,
     nvme,
     nvme_tools,
+    nvmeof,
+    nvmeof_discovery,
+    nvmeof_paths,
     p2p,
     packages,
     parts,
@@ -47,6 +50,9 @@ __all__ = [
     "numa",
     "nvme",
     "nvme_tools",
+    "nvmeof",
+    "nvmeof_discovery",
+    "nvmeof_paths",
     "p2p",
     "packages",
     "parts",
@@ -70,6 +76,8 @@ ALL = (
     + drives.PROBES
     + nvme.PROBES
     + nvme_tools.PROBES
+    + nvmeof_paths.PROBES
+    + nvmeof_discovery.PROBES
     + network.PROBES
     + links.PROBES
     + port_tools.PROBES
