@@ -54,6 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
     from kvgate.cli.parser_lab import add_lab
     from kvgate.cli.parser_predict import add_claims, add_predict
     from kvgate.cli.parser_replay import add_replay
+    from kvgate.cli.parser_scan import add_scan
 
     verbs = parser.add_subparsers(
         title="verbs", metavar="VERB", required=True, parser_class=_Parser
@@ -67,6 +68,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_replay(verbs, _add, _verb)
     add_claims(verbs, _add, _verb)
     add_assess(verbs, _add, _verb)
+    add_scan(verbs, _add, _verb)
     add_lab(verbs, _add, _verb)
     return parser
 

@@ -1,0 +1,95 @@
+"""Dask clusters: one that runs, or one started over SSH or Slurm by Dask's own deployers.
+
+They are for analysis nodes, which carry kvgate; never for hosts under test.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kvgate.errors import UsageError
+
+_WAIT_S = 120.0
+
+
+@contextlib.contextmanager
+def connected(where: str) -> Iterator[Any]:
+    """Yield a Dask client of the cluster `where`; what was started for it ends with it.
+
+    ``tcp://host:port``: a scheduler that runs. ``ssh:FILE``: the hosts of a file, one a line, the
+    first runs the scheduler. ``slurm:N[,key=value…]``: N jobs with these options of
+    dask-jobqueue's SLURMCluster. Raises UsageError where it can't be had.
+    """
+    distributed = _module("distributed", "dask")
+    with contextlib.ExitStack() as stack:
+        try:
+            target = _target(where, distributed, stack)
+            client = stack.enter_context(distributed.Client(target, timeout=_WAIT_S))
+            client.wait_for_workers(1, timeout=_WAIT_S)
+        except (OSError, TimeoutError, ValueError, RuntimeError, ImportError) as err:
+            raise UsageError(
+                f"--dask {where}: {type(err).__name__}: {str(err)[:300]}",
+                hint="is the scheduler there, and can it have workers?",
+            ) from err
+        yield client
+
+
+def _target(where: str, distributed: Any, stack: contextlib.ExitStack) -> Any:
+    kind, _, rest = where.partition(":")
+    if kind == "ssh":
+        hosts = _hosts(rest)
+        options = {"nthreads": 1}
+        cluster = distributed.SSHCluster(hosts, worker_options=options)
+        return stack.enter_context(cluster)
+    if kind == "slurm":
+        count, options = _slurm(rest)
+        jobqueue = _module("dask_jobqueue", "dask-slurm")
+        cluster = stack.enter_context(jobqueue.SLURMCluster(**options))
+        cluster.scale(count)
+        return cluster
+    if kind not in ("tcp", "tls", "ucx"):
+        raise UsageError(
+            f"--dask '{where}' is no cluster",
+            hint="write tcp://host:8786, ssh:hosts.txt, or slurm:4,queue=short,memory=8GB",
+        )
+    return where
+
+
+def _hosts(name: str) -> list[str]:
+    """Return the hosts of a file, one a line; the first also runs the scheduler."""
+    try:
+        lines = Path(name).read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as err:
+        raise UsageError(f"--dask ssh:{name}: {err}") from err
+    hosts = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    if not hosts:
+        raise UsageError(f"--dask ssh:{name}: the file names no host")
+    return [hosts[0], *hosts]
+
+
+def _slurm(text: str) -> tuple[int, dict[str, Any]]:
+    """Return the number of jobs and the options of a cluster under Slurm."""
+    count, *pairs = text.split(",")
+    options: dict[str, Any] = {"cores": 1, "processes": 1, "memory": "4GB"}
+    for pair in pairs:
+        name, found, value = pair.partition("=")
+        if not found or not name.isidentifier():
+            raise UsageError(f"--dask slurm:{text}: '{pair}' is no key=value")
+        options[name] = int(value) if value.isdecimal() else value
+    if not count.isdecimal() or not 1 <= int(count) <= 10_000:
+        raise UsageError(f"--dask slurm:{text}: '{count}' is no number of jobs from 1 to 10,000")
+    return int(count), options
+
+
+def _module(name: str, extra: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as err:
+        raise UsageError(
+            f"--dask needs {name}, which is not installed",
+            hint=f"install kvgate[{extra}] here and on the analysis nodes",
+        ) from err
