@@ -1,9 +1,10 @@
 """Content of KV chunks: made from a chunk's number, and told apart again sector by sector.
 
-Every sector of 512 bytes is a sector of a random pool, each of its words XORed with one key. The
-key is a bijection of (chunk, version, sector), so that equal chunks are equal bytes, all others
-differ in every sector, and a sector found anywhere tells whose it is. Compressible content has
-zeros for the rest of each sector. Runs on hosts too: Python 3.8, NumPy only where it is there.
+Every page of 4 KiB is a page of a random pool, each of its words XORed with one key. The key is a
+bijection of (chunk, version, page), and no two sectors of 512 bytes of the pool are alike: so
+equal chunks are equal bytes, all others differ in every sector, and a sector found anywhere tells
+whose it is. Compressible content has zeros in the pool, so the key alone, for the rest of each
+sector. Runs on hosts too: Python 3.8, NumPy only where it is there.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ try:
 except ImportError:  # then in pure Python, some 30 times slower, and said so in what is told
     numpy = None  # type: ignore[assignment]
 
-SECTOR = 512
-POOL_SECTORS = 2048
-"""A pool of 1 MiB stays in a core's cache; keys make its sectors different each time."""
+SECTOR, PAGE = 512, 4096
+POOL_PAGES = 64
+"""A pool of 256 KiB stays in a core's cache; keys make its pages different each time."""
 
-MOST_CHUNKS, MOST_VERSIONS, MOST_SECTORS = 2**32, 2**6, 2**26
+MOST_CHUNKS, MOST_VERSIONS, MOST_PAGES = 2**32, 2**6, 2**26
 COMPRESSED_PCT = (0, 50, 80)
 """How compressible content may be, in percent; what is checked against zlib and zstd."""
 
-_WORDS = SECTOR // 8
+_WORDS, _PAGE_WORDS = SECTOR // 8, PAGE // 8
+_IN_PAGE = PAGE // SECTOR
 _ALL = 2**64 - 1
 _M1, _M2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # the mixer of splitmix64 (Steele et al., 2014)
 _I1, _I2 = pow(_M1, -1, 2**64), pow(_M2, -1, 2**64)
@@ -47,49 +49,47 @@ class Content:
         if not 0 <= compressed_pct <= 90:
             raise ValueError(f"{compressed_pct} % is not from 0 to 90 %")
         named = b"kvgate content %d" % seed
-        self._pool = hashlib.shake_256(named).digest(POOL_SECTORS * SECTOR)
+        kept = max(2, round(_WORDS * (100 - compressed_pct) / 100)) * 8  # bytes of each sector
+        drawn = hashlib.shake_256(named).digest(POOL_PAGES * _IN_PAGE * kept)
+        rest = bytes(SECTOR - kept)
+        self._pool = b"".join(drawn[at : at + kept] + rest for at in range(0, len(drawn), kept))
         self._salt = int.from_bytes(hashlib.sha256(named).digest()[:8], "little")
-        self._kept = max(2, round(_WORDS * (100 - compressed_pct) / 100))  # words not zero
         self._places: dict[int, int] = {}  # first word XOR second, which no key changes
-        for place in range(POOL_SECTORS):
+        for place in range(POOL_PAGES * _IN_PAGE):
             first, second = self._head(place)
             self._places[first ^ second] = place
         self._array = _as_array(self._pool)
 
-    def fill(self, buffer: memoryview, chunk: int, version: int = 0, *, sector: int = 0) -> None:
-        """Write a chunk's content from `sector` on over `buffer` (whole sectors).
+    def fill(self, buffer: memoryview, chunk: int, version: int = 0, *, page: int = 0) -> None:
+        """Write a chunk's content from `page` on over `buffer` (whole pages).
 
         Raises ValueError for numbers beyond what a key holds, or a torn length.
         """
-        count, torn = divmod(len(buffer), SECTOR)
+        count, torn = divmod(len(buffer), PAGE)
         if torn:
-            raise ValueError(f"{len(buffer)} bytes are no whole sectors")
-        base = packed(chunk, version, sector)
-        packed(chunk, version, sector + max(0, count - 1))
+            raise ValueError(f"{len(buffer)} bytes are no whole pages")
+        base = packed(chunk, version, page)
+        packed(chunk, version, page + max(0, count - 1))
         if self._array is None:
-            buffer[:] = self._slow(base, sector, count)
+            buffer[:] = self._slow(base, page, count)
             return
         keys = _keys(base + self._salt, count)
-        words = numpy.frombuffer(buffer, dtype="<u8").reshape(count, _WORDS)
+        words = numpy.frombuffer(buffer, dtype="<u8").reshape(count, _PAGE_WORDS)
         done = 0
         while done < count:
-            place = (sector + done) % POOL_SECTORS
-            many = min(POOL_SECTORS - place, count - done)
-            part = words[done : done + many]
+            place = (page + done) % POOL_PAGES
+            end = done + min(POOL_PAGES - place, count - done)
             numpy.bitwise_xor(
-                self._array[place : place + many, : self._kept],
-                keys[done : done + many, None],
-                out=part[:, : self._kept],
+                self._array[place : place + end - done], keys[done:end, None], out=words[done:end]
             )
-            if self._kept < _WORDS:
-                part[:, self._kept :] = 0
-            done += many
+            done = end
 
     def made(self, size: int, chunk: int, version: int = 0, *, sector: int = 0) -> bytes:
         """Return `size` bytes of a chunk's content from `sector` on."""
-        whole = bytearray(size)
-        self.fill(memoryview(whole), chunk, version, sector=sector)
-        return bytes(whole)
+        page, ahead = divmod(sector * SECTOR, PAGE)
+        whole = bytearray(-(-(ahead + size) // PAGE) * PAGE)
+        self.fill(memoryview(whole), chunk, version, page=page)
+        return bytes(whole[ahead : ahead + size])
 
     def origin(self, sector: bytes) -> Origin | None:
         """Return whose sector this is, by its first two words; None: nobody's of this seed."""
@@ -98,31 +98,31 @@ class Content:
         if place is None:
             return None
         number = (_unmixed(first ^ self._head(place)[0]) - self._salt) & _ALL
-        found = Origin(number >> 32, (number >> 26) % MOST_VERSIONS, number % MOST_SECTORS)
-        return found if found.sector % POOL_SECTORS == place else None
+        page = number % MOST_PAGES
+        if page % POOL_PAGES != place // _IN_PAGE:
+            return None
+        versions = (number >> 26) % MOST_VERSIONS
+        return Origin(number >> 32, versions, page * _IN_PAGE + place % _IN_PAGE)
 
     def _head(self, place: int) -> tuple[int, int]:
         first, second = struct.unpack_from("<QQ", self._pool, place * SECTOR)
         return first, second
 
-    def _slow(self, base: int, sector: int, count: int) -> bytes:
-        zeros, kept = bytes(SECTOR - 8 * self._kept), 8 * self._kept
+    def _slow(self, base: int, page: int, count: int) -> bytes:
         parts = []
         for number in range(count):
-            at = (sector + number) % POOL_SECTORS * SECTOR
-            key = _mixed((base + number + self._salt) & _ALL) * _ones(self._kept)
-            word = int.from_bytes(self._pool[at : at + kept], "little") ^ key
-            parts.append(word.to_bytes(kept, "little") + zeros)
+            at = (page + number) % POOL_PAGES * PAGE
+            key = _mixed((base + number + self._salt) & _ALL) * _ones()
+            word = int.from_bytes(self._pool[at : at + PAGE], "little") ^ key
+            parts.append(word.to_bytes(PAGE, "little"))
         return b"".join(parts)
 
 
-def packed(chunk: int, version: int, sector: int) -> int:
-    """Return the number of a sector that its key is made of; raises ValueError beyond the most."""
-    if not (
-        0 <= chunk < MOST_CHUNKS and 0 <= version < MOST_VERSIONS and 0 <= sector < MOST_SECTORS
-    ):
-        raise ValueError(f"chunk {chunk}, version {version}, sector {sector}: too large a number")
-    return chunk << 32 | version << 26 | sector
+def packed(chunk: int, version: int, page: int) -> int:
+    """Return the number of a page that its key is made of; raises ValueError beyond the most."""
+    if not (0 <= chunk < MOST_CHUNKS and 0 <= version < MOST_VERSIONS and 0 <= page < MOST_PAGES):
+        raise ValueError(f"chunk {chunk}, version {version}, page {page}: too large a number")
+    return chunk << 32 | version << 26 | page
 
 
 def chunk_of(session: int, place: int, *, shared: int, chunks: int) -> int:
@@ -141,11 +141,11 @@ def maker() -> str:
 def _as_array(pool: bytes) -> Any:
     if numpy is None:
         return None
-    return numpy.frombuffer(pool, dtype="<u8").reshape(POOL_SECTORS, _WORDS)
+    return numpy.frombuffer(pool, dtype="<u8").reshape(POOL_PAGES, _PAGE_WORDS)
 
 
 def _keys(first: int, count: int) -> Any:
-    """Return the keys of `count` sectors as an array: `_mixed` of each number."""
+    """Return the keys of `count` pages as an array: `_mixed` of each number."""
     with numpy.errstate(over="ignore"):
         x = numpy.arange(count, dtype=numpy.uint64) + numpy.uint64(first & _ALL)
         x ^= x >> numpy.uint64(30)
@@ -169,7 +169,7 @@ def _unmixed(x: int) -> int:
     return x ^ (x >> 30) ^ (x >> 60)
 
 
-@functools.lru_cache(maxsize=64)
-def _ones(words: int) -> int:
-    """Return the number that repeats a word `words` times when it is multiplied by it."""
-    return sum(1 << (64 * place) for place in range(words))
+@functools.lru_cache(maxsize=1)
+def _ones() -> int:
+    """Return the number that repeats a word all over a page when it is multiplied by it."""
+    return sum(1 << (64 * place) for place in range(_PAGE_WORDS))

@@ -2,7 +2,9 @@
 
 Each rank has its queue and its readers, as an engine's workers have: sessions come first in,
 first out. One reader a rank is serial (one chunk at a time, as LMCache before its parallel read);
-more are parallel. Runs on hosts: the standard library of Python 3.8.
+more are parallel. Spare threads make and check content meanwhile, which are replay's own work, so
+that as many chunks as there are readers are under way all the time. Runs on hosts: the standard
+library of Python 3.8.
 """
 
 from __future__ import annotations
@@ -72,11 +74,13 @@ class Crew:
     def __init__(self, tier: Tier, *, ranks: int, readers: int) -> None:
         self.tier, self.ranks = tier, ranks
         self.total = Outcome()
+        each = readers + max(1, readers // 4)  # threads a rank
+        self._slots = [threading.Semaphore(readers) for _ in range(ranks)]
         self._queues = [queue.SimpleQueue() for _ in range(ranks)]  # type: list[queue.SimpleQueue[tuple[_Flight, int] | None]]
-        self._counts = [Outcome() for _ in range(ranks * readers)]
-        self._there = threading.Barrier(ranks * readers + 1)
+        self._counts = [Outcome() for _ in range(ranks * each)]
+        self._there = threading.Barrier(ranks * each + 1)
         self._threads = [
-            threading.Thread(target=self._work, args=(self._queues[n % ranks], out), daemon=True)
+            threading.Thread(target=self._work, args=(n % ranks, out), daemon=True)
             for n, out in enumerate(self._counts)
         ]
         self._lock = threading.Lock()
@@ -141,7 +145,8 @@ class Crew:
         for place in range(places):
             self._queues[place % self.ranks].put((flight, place))
 
-    def _work(self, line: queue.SimpleQueue[tuple[_Flight, int] | None], out: Outcome) -> None:
+    def _work(self, rank: int, out: Outcome) -> None:
+        line, slots = self._queues[rank], self._slots[rank]
         with aligned(self.tier.shape.chunk_bytes) as buffer:
             buffer[:] = bytes(len(buffer))  # its pages are there before anything is timed
             self._there.wait()
@@ -149,7 +154,7 @@ class Crew:
                 flight, place = task
                 try:
                     if not (self.total.lost or flight.full):
-                        self._chunk(buffer, flight, place, out)
+                        self._chunk(buffer, flight, place, out, slots)
                 except LostError as err:
                     self.total.lost = self.total.lost or str(err)
                 except OSError:  # no room: the only one that a tier lets through
@@ -158,24 +163,27 @@ class Crew:
                     self.total.lost = f"replay broke: {type(err).__name__}: {err}"
                 self._landed(flight)
 
-    def _chunk(self, buffer: memoryview, flight: _Flight, place: int, out: Outcome) -> None:
+    def _chunk(
+        self,
+        buffer: memoryview,
+        flight: _Flight,
+        place: int,
+        out: Outcome,
+        slots: threading.Semaphore,
+    ) -> None:
         session, tier = flight.work.session, self.tier
         if flight.work.store:
-            before = time.thread_time()
-            tier.make(buffer, session, place, flight.work.version)
-            made = time.thread_time()
-            out.make_cpu_s += made - before
-            if tier.shape.checked:
-                tier.remember(buffer, session, place, flight.work.version)
-                out.check_cpu_s += time.thread_time() - made
-            begun = time.perf_counter_ns()
-            tier.write(buffer, session, place)
-            out.writes.add(time.perf_counter_ns() - begun)
+            self._make(buffer, flight, place, out)
+            with slots:
+                begun = time.perf_counter_ns()
+                tier.write(buffer, session, place)
+                out.writes.add(time.perf_counter_ns() - begun)
             out.bytes_written += len(buffer)
             return
-        begun = time.perf_counter_ns()
-        came = tier.read(buffer, session, place)
-        out.reads.add(time.perf_counter_ns() - begun)
+        with slots:
+            begun = time.perf_counter_ns()
+            came = tier.read(buffer, session, place)
+            out.reads.add(time.perf_counter_ns() - begun)
         out.bytes_read += came
         if not tier.shape.checked:
             return
@@ -186,6 +194,16 @@ class Crew:
         if damage is not None:
             out.damaged += 1
             out.damages = [*out.damages, damage][:MOST_TOLD]
+
+    def _make(self, buffer: memoryview, flight: _Flight, place: int, out: Outcome) -> None:
+        session, version = flight.work.session, flight.work.version
+        before = time.thread_time()
+        self.tier.make(buffer, session, place, version)
+        made = time.thread_time()
+        out.make_cpu_s += made - before
+        if self.tier.shape.checked:
+            self.tier.remember(buffer, session, place, version)
+            out.check_cpu_s += time.thread_time() - made
 
     def _landed(self, flight: _Flight) -> None:
         with self._lock:

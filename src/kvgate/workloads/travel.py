@@ -97,7 +97,8 @@ _TOLD = re.compile(r"(\d{1,2})\.(\d{1,3}) (/[^\n]{1,4000})")
 
 def _python(witness: Witness) -> tuple[str, str, EvidenceRef]:
     """Return path and version of a Python on the host that is new enough; raises NotRunError."""
-    chosen = witness.host.tools.get("python3", "python3")
+    tools = witness.host.tools
+    chosen = tools.get("python3") or tools.get("python") or "python3"
     asked = witness.ask(["sh", "-c", _FIND, "sh", chosen], timeout_s=_ASK_S)
     said = asked.result.stdout.decode("utf-8", "replace").splitlines()
     old = []
