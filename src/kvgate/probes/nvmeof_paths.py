@@ -180,7 +180,7 @@ def _named(controllers: Iterable[Controller]) -> str:
 def ask_host(witness: Witness) -> Answer:
     """Return the host NQN and ID that connections use, and whether NVMe's own multipath is on."""
     if not witness.host.declared.nvmeof:
-        return Answer((), ())
+        return answer(untold(HOST, "no NVMe-oF subsystem is declared"))
     found, asked = nvmeof.look(witness)
     fabrics = [
         controller

@@ -10,6 +10,15 @@ DECLARED = {
     "disks": [{"name": "nosuch0"}, {"serial": "NOSUCH", "nvme": True}],
     "nics": [{"name": "lo"}, {"name": "nosuch0"}],
     "pcie": [{"address": "ffff:ff:1f.7"}],
+    "nvmeof": [
+        {
+            "name": "array1",
+            "nqn": "nqn.2026-11.com.example:none",
+            "transport": "tcp",
+            "paths": [{"name": "a", "target": "127.0.0.1"}],
+            "discovery": [{"target": "127.0.0.1", "port": 9}],
+        }
+    ],
     "gpus": {"count": 1, "id": "dead:beef", "addresses": ["ffff:ff:1e.7"]},
 }
 

@@ -183,8 +183,8 @@ def test_nothing_declared_nothing_asked(scripted: Any) -> None:
     for ask in (
         nvmeof_paths.ask_paths,
         nvmeof_paths.ask_subsystems,
-        nvmeof_paths.ask_host,
         nvmeof_discovery.ask,
     ):
         assert ask(witness).readings == ()
+    assert {each.value for each in nvmeof_paths.ask_host(witness).readings} == {None}
     assert witness.transport.asked == []
