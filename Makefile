@@ -7,7 +7,7 @@ READY := .venv/ready
 PYTHONS := .make/pythons/ready
 JOBS ?= 2
 
-.PHONY: run test test-whole test-stats test-corpus test-faults lint bench bench-fanout bundle test-bundle setup clean help
+.PHONY: run test test-whole test-stats test-corpus test-faults test-lab test-lab-smoke lint bench bench-fanout bundle test-bundle setup clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -18,11 +18,17 @@ run: $(READY) ## rehearse G1 to G4 on this machine over real SSH (about 4 minute
 test: $(READY) $(PYTHONS) ## prove that kvgate works (under 10 minutes on 2 cores)
 	@$(BIN)/python -m pytest tests -n $(JOBS) --dist loadfile -q -m "not whole"
 
-test-whole: $(READY) ## whole gates, sites and devices, killed, resumed and replayed (about 8 minutes)
+test-whole: $(READY) ## whole gates, sites and devices, killed, resumed and replayed (about 6 minutes)
 	@$(BIN)/python -m pytest tests -n $(JOBS) --dist loadfile -q -m whole
 
 test-faults: $(READY) ## kill `kvgate run` at 100 random moments; prints kills survived / tried
 	@$(BIN)/python -m pytest tests/faults -q -o norecursedirs= -p no:xdist
+
+test-lab: $(READY) ## a lab of two virtual machines: paths, faults, devices that must not be written (about 15 minutes)
+	@$(BIN)/python -m pytest tests/lab -q -o norecursedirs= -o timeout=900 -p no:xdist
+
+test-lab-smoke: $(READY) ## the lab's smoke part: image, up, a path lost and back, down (about 3 minutes)
+	@$(BIN)/python -m pytest tests/lab/test_smoke.py -q -o norecursedirs= -o timeout=900 -p no:xdist
 
 test-stats: $(READY) ## the statistics by simulation, in full: coverage and false PASS (about 5 minutes)
 	@KVGATE_SIMULATIONS=full $(BIN)/python -m pytest tests/unit/judge/test_simulated.py -q -s -o timeout=3600 -p no:xdist

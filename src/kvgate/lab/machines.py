@@ -17,7 +17,7 @@ from pathlib import Path
 from kvgate.errors import HarnessError, UsageError
 from kvgate.lab import accel, image, inventory, process, vm
 from kvgate.lab.guests import PATIENCE_S, Guests
-from kvgate.lab.places import Places
+from kvgate.lab.places import DEFAULT, Places
 from kvgate.lab.progress import Say, Waiting, quiet
 
 _LOCK_S = 900.0
@@ -123,12 +123,16 @@ class Lab:
                 with path.open("wb") as made:
                     made.truncate(drive.size_bytes)  # sparse: takes what is written
         _overlay(self.places.image / "root.img", folder / "root.qcow2")
-        ports = {**self.ports(), each.name: _free_port(each.port)}
+        ports = {**self.ports(), each.name: self._port(each)}
         (self.places.state / _PORTS).write_text(json.dumps(ports), "utf-8")
         argv = vm.command(each, self.places.image, port=ports[each.name], accel=how)
         pid = process.start(argv, folder, self._say)
         self._say(f"{each.name} started: process {pid}, {how}, load {os.getloadavg()[0]:.1f}")
         return True
+
+    def _port(self, each: vm.Vm) -> int:
+        """Return a port for `each`: only the default lab has those of inventory/lab.yaml."""
+        return _free_port(each.port if self.places.name == DEFAULT else 0)
 
     def _stop(self, name: str) -> bool:
         """End machine `name` and remove what only a running one has, killed or not."""
