@@ -174,7 +174,8 @@ def _equal(document: dict[str, Any]) -> Iterator[Table]:
         )
         title = (
             f"Tensors: {tensors['count']:,} in {tensors['files']:,} files, "
-            f"{tensors['unique']:,} of them different: {size(tensors['unique_bytes'])} of {size(tensors['bytes'])}"
+            f"{tensors['unique']:,} of them different: "
+            f"{size(tensors['unique_bytes'])} of {size(tensors['bytes'])}"
         )
         yield Table(title, ("tensor", "type", "bytes", "times", "e.g. in"), rows, (2, 3))
 

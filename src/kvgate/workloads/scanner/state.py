@@ -73,6 +73,7 @@ class State:
     def same(self, asked: Any) -> None:
         """Note what is asked; raises ScanError where the state is of something else."""
         before = self.meta("asked")
+        asked = json.loads(json.dumps(asked))  # as it comes back
         if before is None:
             self.set("asked", asked)
         elif before != asked:
