@@ -24,12 +24,10 @@ from kvgate.model.record import ALL_HOSTS, Measurement, Reading
 from kvgate.spec.workload import SoakWorkload
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
-from kvgate.telemetry.sampler import Sampler
+from kvgate.telemetry.channel import Settings
+from kvgate.telemetry.watching import Watching
 from kvgate.transport.connect import Connections
 from kvgate.witness import Witness
-
-WATCH_S = 1.0
-"""How often samplers are looked after."""
 
 
 class OnProgress(Protocol):
@@ -96,7 +94,7 @@ class Soak:
     stop: threading.Event
     on_progress: OnProgress
     opened: contextlib.ExitStack  # what is stopped at the end, in reverse order
-    samplers: list[Sampler] = dataclasses.field(default_factory=list)
+    watching: Watching | None = None
 
     def to_its_end(self) -> bool:
         """Do steps 2 to 6; see `soak`."""
@@ -112,6 +110,8 @@ class Soak:
                 )
                 self._sample(ways)  # 2
                 at = self._stations(ways)  # 3
+                for each in at:
+                    self._scrape(each)
                 for number in left:
                     if self.stop.is_set() or not self._window(number, windows, at):  # 4
                         break
@@ -182,25 +182,22 @@ class Soak:
         return found
 
     def _sample(self, ways: Connections) -> None:
-        for host in self.setup.inventory.value.with_role("all"):
-            sampler = Sampler(
-                ways.to(host),
-                every_s=self.load.sample_every.to("s"),
-                deadline_s=self._deadline_s,
-                sink=self.run.telemetry,
-                on_gap=self._gap,
-            )
-            self.samplers.append(self.opened.enter_context(sampler))
-        over = threading.Event()
-        watcher = threading.Thread(target=self._watch, args=(over,), name="sampler-watch")
-        watcher.start()
-        self.opened.callback(watcher.join)
-        self.opened.callback(over.set)
+        watching = Watching(
+            self.run.path,
+            [ways.to(host) for host in self.setup.inventory.value.with_role("all")],
+            journal=self.run.event,
+            on_note=self._gap,
+            settings=Settings(every_s=self.load.sample_every.to("s"), deadline_s=self._deadline_s),
+        )
+        self.watching = self.opened.enter_context(watching)
 
-    def _watch(self, over: threading.Event) -> None:
-        while not over.wait(WATCH_S):
-            for sampler in self.samplers:
-                sampler.watch()
+    def _scrape(self, at: Station) -> None:
+        """Record the metrics of a host's engine too; its URL is the same for the whole soak."""
+        if self.watching is not None:
+            self.watching.scrape(at.name, "soak", f"{at.engine.base_url}/metrics")
+
+    def _counts(self) -> dict[str, int]:
+        return self.watching.counts() if self.watching is not None else {}
 
     def _gap(self, text: str) -> None:
         with contextlib.suppress(KvgateError):  # the run's own trouble shows where it is written
@@ -212,7 +209,7 @@ class Soak:
         due = scheduled(self.load.faults, number - 1, self.load.window.to("s"))
         awaits = f"its end, and {due[0].fault.fault}" if due else "its end"
         self.on_progress(f"window {number} of {windows}", awaits)
-        counts = [sampler.count for sampler in self.samplers]
+        counts = self._counts()
         self.run.begin_block(key)
         one = functools.partial(
             soak_window, load=self.load, due=due, stop=self.stop, journal=self._journal
@@ -228,9 +225,7 @@ class Soak:
         if self.stop.is_set():
             self.run.discard_block(key, "the soak was told to stop in mid-window")
             return False
-        taken += [
-            _samples(s, s.count - before) for s, before in zip(self.samplers, counts, strict=True)
-        ]
+        taken += [_samples(host, n - counts[host]) for host, n in self._counts().items()]
         self._record(key, taken, window=str(number))
         self.run.end_block(key)
         self.on_progress(f"window {number} of {windows}, {_summary(taken)}")
@@ -272,9 +267,9 @@ class Soak:
             self.run.event("child_end", id=f"{self.gate}.soak")
 
 
-def _samples(sampler: Sampler, count: int) -> Taken:
+def _samples(host: str, count: int) -> Taken:
     reading = Reading(name="soak.telemetry_samples", value=Quantity.of(count, ""))
-    return Taken(host=sampler.host, reading=reading, phase="steady_state")
+    return Taken(host=host, reading=reading, phase="steady_state")
 
 
 def _summary(taken: Sequence[Taken]) -> str:

@@ -16,6 +16,7 @@ from kvgate.report.series import thinned, unit_of
 from kvgate.report.sources import JournalEvent, Sources
 from kvgate.report.timeline import Panel, Point, Shade
 from kvgate.report.views import Chart
+from kvgate.telemetry.archive import Archive, has_telemetry
 
 _BINS = 240
 _TITLES = {
@@ -188,22 +189,40 @@ class _Cpu:
     points: list[tuple[float, float]] = dataclasses.field(default_factory=list)
     hosts: set[str] = dataclasses.field(default_factory=set)
 
+    def add(self, host: str, at: float, busy: float) -> None:
+        self.points.append((at, min(max(busy, 0.0), 100.0)))
+        self.hosts.add(host)
+
 
 def _telemetry(sources: Sources, began: datetime.datetime, end_s: float) -> tuple[Panel, ...]:
     """Return the panel of CPU load over all hosts, or nothing where no sample has it."""
     cpu = _Cpu()
-    for sample in sources.run.telemetry():
+    if has_telemetry(sources.run.path):
+        _of_archive(Archive(sources.run.path), began.timestamp(), end_s, cpu)
+    for sample in sources.run.telemetry():  # of runs before there were series
         at, busy = _when(sample.get("utc")), sample.get("cpu_busy_pct")
         if at is None or isinstance(busy, bool) or not isinstance(busy, int | float):
             continue
         if math.isfinite(busy):
-            cpu.points.append(((at - began).total_seconds(), min(max(float(busy), 0.0), 100.0)))
-            cpu.hosts.add(str(sample.get("host", "")))
+            cpu.add(str(sample.get("host", "")), (at - began).total_seconds(), float(busy))
     bins = thinned(cpu.points, 0.0, end_s, _BINS)
     if not bins:
         return ()
     where = f" on {len(cpu.hosts)} hosts" if len(cpu.hosts) > 1 else ""
     return (Panel(f"CPU busy{where}", "%", bins=bins, top=100.0),)
+
+
+def _of_archive(archive: Archive, began_s: float, end_s: float, cpu: _Cpu) -> None:
+    """Add what the series say: least, mean and greatest of each of their points."""
+    for series in archive.series():
+        if series.name == "cpu.busy_pct":
+            line = archive.line(
+                series.host, series.name, began_s, began_s + end_s, at_most=4 * _BINS
+            )
+            for point in line.points:
+                at = point.at - began_s + line.width_s / 2
+                for busy in {point.low, point.mean, point.high}:
+                    cpu.add(series.host, at, busy)
 
 
 def _when(text: object) -> datetime.datetime | None:

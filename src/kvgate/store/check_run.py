@@ -15,6 +15,7 @@ from kvgate.store.canonical import sha256
 from kvgate.store.chain import LONGEST_LINE_BYTES
 from kvgate.store.check_lines import LineCheck, Seen
 from kvgate.store.check_packs import PackCheck, check_pack
+from kvgate.store.check_series import BOUND, check_series
 from kvgate.store.layout import (
     EVIDENCE,
     INPUTS,
@@ -36,20 +37,22 @@ class RunCheck:
     def __init__(self, run: Path, files: Mapping[str, int]) -> None:
         self.problems: list[Problem] = []
         self._run, self._files = run, files
+        self._series: dict[str, str] = {}  # file of telemetry → SHA-256 in the journal
         self._cited: dict[str, int] = {}  # evidence → first measurement line that cites it
 
     def check(self, pool: ThreadPoolExecutor) -> None:
         """Check everything; packs are read by `pool` meanwhile.
 
         1. Manifest and inputs. 2. Journal: chain, order, manifest, blocks. 3. Measurements:
-        chain, bindings, blocks. 4. Telemetry: chain, bindings. 5. Evidence: every piece, every
-        citation, as many pieces as bound.
+        chain, bindings, blocks. 4. Telemetry: chain, bindings, its folder. 5. Evidence: every
+        piece, every citation, as many pieces as bound.
         """
         packs = self._start_packs(pool)
         digest = self._manifest()  # 1
         ledger, genesis = self._journal(digest)  # 2
         self._measurements(ledger, genesis)  # 3
         self._telemetry(ledger, genesis)  # 4
+        self.problems += check_series(self._run, self._files, self._series)
         self._evidence(packs, ledger.stored)  # 5
 
     def _report(self, path: str, kind: Kind, detail: str) -> None:
@@ -109,7 +112,10 @@ class RunCheck:
                     )
             try:
                 if line.record is not None:
-                    ledger.take(event(line.body, line.number))
+                    told = event(line.body, line.number)
+                    ledger.take(told)
+                    if told.kind == BOUND:
+                        self._series[str(told.fields.get("name"))] = str(told.fields.get("sha256"))
             except DamagedRunError as err:
                 said.append(Problem(JOURNAL, "altered", f"record seq {line.number}: {err.message}"))
         if not lines.count:

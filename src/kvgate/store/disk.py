@@ -205,6 +205,14 @@ def replace(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
+def publish(temporary: Path, path: Path) -> None:
+    """Give a file that was written whole its own name, `path`, and wait until it has it."""
+    sync_file(temporary)
+    with told(path, "renaming the finished file"):
+        _system.rename(temporary, path)
+    sync_folder(path.parent)
+
+
 def remove(path: Path) -> None:
     """Remove the file `path` if it is there."""
     if path.is_symlink() or path.exists():

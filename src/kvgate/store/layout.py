@@ -18,6 +18,8 @@ JOURNAL = "journal.jsonl"
 MEASUREMENTS = "measurements.jsonl"
 EVIDENCE = "evidence"
 TELEMETRY = "telemetry.jsonl"
+SERIES = "telemetry"
+"""The folder of telemetry's logs and columnar files (`kvgate.telemetry.files`)."""
 LOCK = "lock"
 SUMS = "SHA256SUMS"
 
@@ -96,7 +98,7 @@ def is_sums_name(name: str) -> bool:
 
 def belongs_to_run(name: str) -> bool:
     """Tell whether the first seal layer covers `name`: what the run itself wrote."""
-    return name in _RUN_FILES or name.startswith((f"{INPUTS}/", f"{EVIDENCE}/"))
+    return name in _RUN_FILES or name.startswith((f"{INPUTS}/", f"{EVIDENCE}/", f"{SERIES}/"))
 
 
 def is_sealed(path: Path) -> bool:

@@ -14,7 +14,7 @@ from kvgate.engine.gate import MOST_TEXT
 from kvgate.engine.progress import Progress
 from kvgate.engine.scope import connect, kept_in
 from kvgate.engine.workspace import Setup
-from kvgate.errors import NotRunError
+from kvgate.errors import NotRunError, StoreError
 from kvgate.model.record import ALL_HOSTS, EvidenceRef, Measurement, Reading
 from kvgate.probes.base import Probe
 from kvgate.spec.baseline import Baseline
@@ -26,6 +26,9 @@ from kvgate.suite.blocks import Block, key_of
 from kvgate.suite.kernel_window import KernelWindow
 from kvgate.suite.looks import Looks
 from kvgate.suite.survey import Surveys
+from kvgate.suite.timings import Timings
+from kvgate.telemetry.channel import Settings
+from kvgate.telemetry.watching import Watching
 from kvgate.untrusted import mask
 from kvgate.witness import Answer, Witness
 from kvgate.workloads.devices import Consent
@@ -49,6 +52,7 @@ class Bench:
         self._surveys = Surveys(self, self.connections)
         self._kernel = KernelWindow(self, self.connections)
         self._looks = Looks(gate, setup, run)
+        self.timings = Timings(gate)
 
     # what the run was told
 
@@ -242,6 +246,37 @@ class Bench:
         """
         self._kernel.survey(phase=phase)
 
+    # watching
+
+    @contextlib.contextmanager
+    def telemetry(
+        self,
+        hosts: Sequence[Host] | None = None,
+        *,
+        every_s: float = 1.0,
+        deadline_s: float = 86400.0,
+    ) -> Iterator[Watching]:
+        """Record what `hosts` (default: all) do each second, until the block ends.
+
+        Recorded hosts are left out: what they did is over. Nothing that goes wrong with telemetry
+        ends the block; it is noted in the journal. `Watching.scrape` adds an engine's metrics.
+        """
+        ways = [
+            self.connections.to(host)
+            for host in (self.hosts() if hosts is None else hosts)
+            if host.transport != "recorded" and not host.is_device
+        ]
+
+        def note(text: str) -> None:
+            with contextlib.suppress(StoreError):  # the run's own trouble shows where it is written
+                self.run.event("note", text=f"telemetry: {text}")
+
+        settings = Settings(every_s=every_s, deadline_s=deadline_s)
+        with Watching(
+            self.run.path, ways, journal=self.run.event, on_note=note, settings=settings
+        ) as watching:
+            yield watching
+
     # telling
 
     @contextlib.contextmanager
@@ -272,5 +307,6 @@ class Bench:
         self.progress_to.send("progress", text, host=host, awaits=awaits)
 
     def close(self) -> None:
-        """Close every connection; what was started on them ends."""
+        """Close every connection; what was started on them ends. Write what was timed."""
         self.connections.close()
+        self.timings.write(self.run.path)

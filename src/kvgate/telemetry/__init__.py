@@ -1,1 +1,1 @@
-"""Samples hosts once a second over one channel each, and turns counters into rates."""
+"""Samples hosts over one channel each, keeps it in a log, then in columns with a pyramid."""

@@ -5,8 +5,8 @@ in a session of its own and ends that session's process group (TERM, after `GRAC
 
 - its stdin ends: the link was lost, we were killed, or we hung up at a deadline;
 - its timer runs out: the link went silently, so that no end of stdin can arrive;
-- a line ``TERM`` or ``KILL`` arrives on stdin (not where the command is sent a file by stdin). Every
-  other line is handed on to a command that was started to be talked to.
+- a line ``TERM`` or ``KILL`` arrives on stdin (only where the command takes no stdin of its own).
+  Every other line is handed on to a command that was started to be talked to.
 
 When the command has ended, what it left behind in its group is killed too, and its status becomes
 the script's. A process that leaves the group by itself (a daemon) is out of reach.
@@ -35,7 +35,8 @@ PID_LINE = re.compile(rb"^kvgate-leash pid (\d{1,10})\n", re.MULTILINE)
 
 REPORT = 'echo "kvgate-leash pid $$" >&2; exec "$@"'
 
-# $1: bytes of stdin for the command, -1 for lines as they come; $2: seconds until the timer ends it; then the command.
+# $1: bytes of stdin for the command, -1: lines as they come; $2: seconds until the timer ends it;
+# then the command.
 # - Only the script signals the command's group: it is the parent, so that the pid can't have been
 #   given to another process. Its helpers (feed or watch, timer) only signal the script.
 # - The helpers are in the script's own group and end with it by ALRM, which has no trap here: a
@@ -63,7 +64,8 @@ if [ "$size" -gt 0 ]; then
 elif [ "$size" -lt 0 ]; then
   {{ {{ trap '' PIPE
     while read -r word; do
-      case $word in TERM) kill -TERM "$$" ;; KILL) kill -USR1 "$$" ;; *) printf '%s\\n' "$word" ;; esac
+      case $word in TERM) kill -TERM "$$" ;; KILL) kill -USR1 "$$" ;;
+        *) printf '%s\\n' "$word" ;; esac
     done; exec >/dev/null; over; }} <&3 3<&- 4>&- & }} |
     setsid -- "$@" 2>&4 3<&- 4>&- &
   pid=$!
@@ -109,9 +111,10 @@ def command(
 ) -> list[str]:
     """Return the argument list that runs `argv` on a leash.
 
-    With `talks` every line of stdin but the leash's own words is handed on to the command. With `report_pid` the command's pid is on stderr (`PID_LINE`) before anything of its own.
-    Raises CommandError where no shell could be handed it: no or an odd program name, a name in
-    `env` that is none, a NUL byte, or more than `LINE_CAP_BYTES`.
+    With `report_pid` the command's pid is on stderr (`PID_LINE`) before anything of its own. With
+    `talks` every line of stdin but the leash's own words is handed on to the command. Raises
+    CommandError where no shell could be handed it: no or an odd program name, a name in `env` that
+    is none, a NUL byte, or more than `LINE_CAP_BYTES`.
     """
     program = argv[0] if argv else ""
     if not program or program.startswith("-") or (env and "=" in program):

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from kvgate.model.record import Measurement, Reading
 from kvgate.spec.plan import Plan
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
+from kvgate.telemetry.archive import Archive
 
 GATE = Path(__file__).parents[3] / "gates/g4-soak.yaml"
 SOAK = {
@@ -84,7 +86,8 @@ def quiet(text: str, awaits: str = "") -> None:
 
 
 def ready(*args: Any, **kwargs: Any) -> object:
-    return object()
+    nowhere = SimpleNamespace(base_url="http://127.0.0.1:9")  # the port that discards: no metrics
+    return SimpleNamespace(name="me", engine=nowhere)
 
 
 class Load:
@@ -246,6 +249,9 @@ def test_a_real_soak_is_stopped_resumed_and_leaves_nothing(tmp_path: Path) -> No
     _judge_what_it_measured(run)
 
 
+_ANSWERED = 'engine.vllm:request_success_total{model_name="tiny"}'
+
+
 def _judge_what_it_measured(run: Path) -> None:
     counted = Counter(m.labels["window"] for m in taken(run, "soak.window_time"))
     assert counted == {"1": 1, "2": 1, "3": 1}
@@ -259,8 +265,9 @@ def _judge_what_it_measured(run: Path) -> None:
     assert [m.problem for m in taken(run, "soak.fio_read_clat_p99")] == [""] * 3
     answered = [m.value for m in taken(run, "soak.answered")]
     assert all(isinstance(value, Quantity) and value.number >= 1 for value in answered)
-    samples = list(RunReader(run).telemetry())
-    assert len(samples) >= 5
-    assert any(sample["cpu_busy_pct"] for sample in samples)
+    archive = Archive(run)
+    assert len(archive.line("me", "cpu.busy_pct").points) >= 5
+    assert any(point.high for point in archive.line("me", "cpu.busy_pct").points)
+    assert any(point.high for point in archive.line("me", _ANSWERED).points)
     kinds = [event.kind for event in RunReader(run).events() if event.kind.startswith("fault_")]
     assert kinds[-3:] == ["fault_begin", "fault_proven", "fault_repaired"]

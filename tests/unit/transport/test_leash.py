@@ -35,7 +35,10 @@ class Leash:
     def __init__(
         self, shell: list[str], argv: list[str], *, stdin_bytes: int = 0, deadline_s: float = 60
     ) -> None:
-        words = leash.command("h", argv, deadline_s=deadline_s, stdin_bytes=stdin_bytes)
+        talks = stdin_bytes < 0
+        words = leash.command(
+            "h", argv, deadline_s=deadline_s, stdin_bytes=max(stdin_bytes, 0), talks=talks
+        )
         self.child = subprocess.Popen(
             shell + words[1:],
             stdin=subprocess.PIPE,
@@ -91,6 +94,16 @@ def test_stdin_is_cut_at_its_size_and_the_line_stays_open(shell: list[str]) -> N
     assert held.end() == (0, b"KILL\n", b"")
 
 
+def test_a_command_that_is_talked_to_gets_every_line_but_the_leashs_own(shell: list[str]) -> None:
+    script = 'read a; echo "$a!"; read b; echo "$b?"; exec <&-; echo deaf; sleep 300'
+    held = Leash(shell, ["sh", "-c", script], stdin_bytes=-1)
+    held.send(b"q 1\nq 2\n")
+    assert held.child.stdout is not None
+    assert [held.child.stdout.readline() for _ in range(3)] == [b"q 1!\n", b"q 2?\n", b"deaf\n"]
+    held.send(b"into the void\nKILL\n")  # it does not listen any more, the leash does
+    assert held.end()[0] == 137
+
+
 @pytest.mark.parametrize(("word", "status"), [(b"TERM\n", 143), (b"KILL\n", 137)])
 def test_a_request_ends_the_command(shell: list[str], word: bytes, status: int) -> None:
     held = Leash(shell, ["sleep", "300"])
@@ -99,14 +112,14 @@ def test_a_request_ends_the_command(shell: list[str], word: bytes, status: int) 
     assert held.end()[0] == status
 
 
-@pytest.mark.parametrize("stdin_bytes", [0, 2], ids=["no-stdin", "stdin"])
+@pytest.mark.parametrize("stdin_bytes", [0, 2, -1], ids=["no-stdin", "stdin", "talks"])
 @pytest.mark.parametrize("pause_s", [0, 0.2], ids=["at-once", "later"])
 def test_the_end_of_the_line_ends_the_command(
     shell: list[str], stdin_bytes: int, pause_s: float
 ) -> None:
     begun = time.monotonic()
     held = Leash(shell, ["sleep", "300"], stdin_bytes=stdin_bytes)
-    held.send(b"xx"[:stdin_bytes])
+    held.send(b"xx"[: max(stdin_bytes, 0)])
     time.sleep(pause_s)
     held.hang_up()
     assert held.end()[0] in (143, 137)

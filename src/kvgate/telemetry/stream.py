@@ -1,0 +1,79 @@
+"""Holds the newest samples of one group of series until they become a block of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kvgate.telemetry.block import Block, Group
+from kvgate.telemetry.counters import Counters
+from kvgate.telemetry.wire import Row
+
+LATE = 1.5
+"""A sample this many intervals after the one before is behind a gap: at least one is missing."""
+
+MOST_SAMPLES = 600
+"""Of a group; more in half a minute are not sampling."""
+
+
+class Stream:
+    """The samples of `group`, in the order they come; not thread-safe."""
+
+    def __init__(self, group: Group, after: Stream | None = None) -> None:
+        self.group = group
+        self.dropped = 0
+        self._counters = Counters([name for name, _ in group.series])
+        self._which = group.counters
+        self._t: list[int] = []
+        self._uptime: list[int] = []
+        self._rows: list[Row] = []
+        # The moment of the last sample goes over to the group's next names; values do not.
+        self._last_t: int | None = after._last_t if after else None
+        self._last_uptime: int | None = None
+
+    def add(self, t_ms: int, uptime_ms: int, row: Row) -> None:
+        """Take one sample; of one that is not later than the last nothing is kept."""
+        last = self._t[-1] if self._t else self._last_t
+        if len(self._rows) >= MOST_SAMPLES or (last is not None and t_ms <= last):
+            self.dropped += 1
+            return
+        self._t.append(t_ms)
+        self._uptime.append(uptime_ms)
+        self._rows.append(row)
+
+    def restart(self) -> None:
+        """Forget what counters were: the host has been started anew."""
+        self._counters.restart()
+        self._last_uptime = None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def take(self) -> tuple[Block, list[tuple[int, str, str]]]:
+        """Return what is held as a block, and what happened in it: time, kind and text.
+
+        A span is the host's own time since the sample before, 0 where that is not known.
+        """
+        t, uptime = np.array(self._t, np.int64), np.array(self._uptime, np.int64)
+        rows = np.vstack(self._rows)
+        told = list(self._gaps())
+        first = self._last_uptime if self._last_uptime is not None else int(uptime[0])
+        span = np.maximum(np.diff(uptime, prepend=first), 0)
+        steps, fell = self._counters.moved(rows)
+        values = np.where(self._which[None, :], steps, rows)
+        told += [
+            (int(t[each.row]), "counter", f"{self.group.series[each.series][0]} {each.text}")
+            for each in fell
+            if self._which[each.series]
+        ]
+        self._last_t, self._last_uptime = self._t[-1], self._uptime[-1]
+        self._t, self._uptime, self._rows = [], [], []
+        return Block(t, span, np.ascontiguousarray(values.T)), told
+
+    def _gaps(self) -> Iterator[tuple[int, str, str]]:
+        before = self._last_t
+        for t in self._t:
+            if before is not None and 0 < LATE * self.group.every_ms < t - before:
+                yield t, "gap", f"{self.group.name}: {(t - before) / 1000:.1f} s without a sample"
+            before = t
