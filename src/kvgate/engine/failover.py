@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -216,24 +217,31 @@ def _first(watch: PathWatch) -> Moment:
 
 
 def _fits(under: Under, template: FaultTemplate) -> None:
-    """Raise NotRunError where all paths are lost for longer, or shorter, than the fault means."""
+    """Raise NotRunError where all paths are lost for longer, or shorter, than the fault means.
+
+    I/O is held until ctrl_loss_tmo, or fast_io_fail_tmo where that is set and shorter.
+    """
     if template.kind != "both_paths":
         return
     found, _ = nvmeof.look(under.witness)
-    told = {each.ctrl_loss_tmo for each in nvmeof.of_nqn(found, under.workload.nqn)}
-    limits = [float(each) for each in told if each not in (None, "off")]
+    limits = [_patience_s(each) for each in nvmeof.of_nqn(found, under.workload.nqn)]
     hold, where = under.hold_s(template), under.witness.host.name
-    if template.beyond and (not limits or max(limits) >= hold):
-        longest = f"{max(limits):g} s" if limits else "without end"
+    if template.beyond and max(limits, default=0.0) >= hold:
         raise NotRunError(
-            (f"{where}: ctrl_loss_tmo is {longest}, the fault lasts {hold:g} s: not beyond it",),
-            hint="give the fault a longer 'hold', or connect with a shorter ctrl_loss_tmo",
+            (f"{where}: I/O is held for {max(limits):g} s, the fault lasts {hold:g} s",),
+            hint="'beyond' takes a longer 'hold', or a shorter ctrl_loss_tmo or fast_io_fail_tmo",
         )
-    if not template.beyond and limits and min(limits) <= hold:
+    if not template.beyond and min(limits, default=math.inf) <= hold:
         raise NotRunError(
-            (f"{where}: ctrl_loss_tmo is {min(limits):g} s, the fault lasts {hold:g} s",),
-            hint="give the fault a shorter 'hold', or say 'beyond: true'",
+            (f"{where}: I/O is held for {min(limits):g} s only, the fault lasts {hold:g} s",),
+            hint="give the fault a shorter 'hold', or see ctrl_loss_tmo and fast_io_fail_tmo",
         )
+
+
+def _patience_s(path: nvmeof.Controller) -> float:
+    """Return for how many seconds the kernel holds I/O of a path that is gone."""
+    told = (path.ctrl_loss_tmo, path.fast_io_fail_tmo)
+    return min((float(each) for each in told if each not in (None, "off")), default=math.inf)
 
 
 @contextlib.contextmanager

@@ -44,7 +44,7 @@ class Target:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Injection:
-    """One fault under way: when it began, was proven, was undone, and proven to be repaired."""
+    """One fault under way: when it began, was proven, its undo began, and its repair was proven."""
 
     fault: str
     host: str

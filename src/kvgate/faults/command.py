@@ -142,8 +142,8 @@ def _flap(doing: Doing) -> None:
 def _repair(doing: Doing, proofs: Proofs, injection: Injection) -> None:
     """Undo the fault and prove it; raises RepairError."""
     try:
-        doing.ask("undo")
         injection.mark("undone")
+        doing.ask("undo")
         if proofs.before_back is not None:
             proofs.before_back()
         doing.until("proved_back", doing.template.back_within.to("s"))

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kvgate.engine import destroy
 from kvgate.engine.gate import MOST_TEXT
+from kvgate.engine.left_faults import undo_left
 from kvgate.engine.progress import Progress
 from kvgate.engine.scope import connect, kept_in
 from kvgate.engine.workspace import Setup
@@ -234,6 +235,13 @@ class Bench:
         learnt is inconclusive with its reason.
         """
         self._surveys.survey(probes, hosts, phase=phase)
+
+    def undo_left_faults(self) -> None:
+        """Undo what a run that was killed in the midst of a fault has left on these hosts.
+
+        Raises RepairError where that can't be proven: nothing may be measured then.
+        """
+        undo_left(self.run, self.inventory, self.witness)
 
     def mark_kernel_logs(self) -> None:
         """Mark where the kernel logs end that this gate judges; once a run, before any block."""

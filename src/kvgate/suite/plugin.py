@@ -95,6 +95,7 @@ class KvgatePlugin:
         self.session = GateSession(workspace, Path(run), gate, self.progress)
         self._bench = Bench(gate, self.session.setup, self.session.run, self.progress)
         self.session.begin(self._bench.witness, self._bench.connections)
+        self._bench.undo_left_faults()
         self._bench.mark_kernel_logs()
         for item in self.deselected:
             self._attempt(item, "not_run", ("it was deselected on the command line",))
