@@ -26,8 +26,15 @@ def code(found: Sequence[Replayed]) -> int:
     )
     if any(each.damaged for each in found) or missed or unhealed:
         return 1
-    cold = [level.not_cold for each in found for level in each.of_phase(*_MUST_BE_COLD)]
-    return 2 if any(cold) or any(each.problems for each in found) else 0
+    levels = [level for each in found for level in each.of_phase(*_MUST_BE_COLD)]
+    unproven = any(_unproven(level) for level in levels)
+    return 2 if unproven or any(each.problems for each in found) else 0
+
+
+def _unproven(level: Level) -> str:
+    """Return why a level's restores are inconclusive; "" where they count."""
+    mixed = level.phase == "mixed" and level.rate("read") is None
+    return "" if mixed else level.not_cold or level.disturbed
 
 
 def lines(spec: Spec, told: Sequence[Told]) -> Iterator[str]:
@@ -88,7 +95,7 @@ def _of_level(level: Level) -> Iterator[str]:
     if level.rate("read") is not None:
         share = level.cold_share
         told = f"{100 * share:.1f} % of the bytes delivered came from storage" if share else "cold?"
-        yield f"    {told}" + (f"; INCONCLUSIVE: {level.not_cold}" if level.not_cold else ": cold")
+        yield f"    {told}" + (f"; INCONCLUSIVE: {why}" if (why := _unproven(level)) else ": cold")
         yield f"    {line['checked']} chunks checked, {line['damaged']} damaged"
     if line["evicted"]:
         yield f"    {line['evicted']} sessions evicted meanwhile"
@@ -173,6 +180,7 @@ def _as_json(level: Level) -> dict[str, Any]:
         "cpu_s_per_gb": level.cpu_per_gb(),
         "cold_share": level.cold_share,
         "not_cold": level.not_cold,
+        "disturbed": level.disturbed,
     }
 
 

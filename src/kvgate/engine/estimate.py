@@ -10,7 +10,15 @@ from kvgate.spec.failover import FailoverWorkload
 from kvgate.spec.inventory import Inventory
 from kvgate.spec.plan import Plan
 from kvgate.spec.workload import KvWorkload, SoakWorkload, Workloads, arm_of
-from kvgate.workloads import diagnostics, failover, fio, grid
+from kvgate.workloads import (
+    diagnostics,
+    failover,
+    fio,
+    grid,
+    path_traffic,
+    perftest,
+    replay_plan,
+)
 from kvgate.workloads.pts import Range
 
 _PREFILL_TOK_S = 900.0  # the embedded engine's prefill on one core of a 2-core VM, measured
@@ -68,8 +76,8 @@ def cost_of(plan: Plan, gate: str, inventory: Inventory | None = None) -> Cost:
     loads = plan.workloads
     if gate == "G2" and (parts := [*_paths(loads, inventory).values(), *_pts(plan, inventory)]):
         return sum(parts, start=Cost(0.0, 0))
-    if gate == "G3" and loads.kv:
-        return _kv(loads.kv)
+    if gate == "G3" and (parts := _tiering(loads, inventory)):
+        return sum(parts, start=Cost(0.0, 0))
     if gate == "G4" and loads.soak:
         return _soak(loads.soak)
     if gate == "G1" and loads.diagnostics:
@@ -122,9 +130,23 @@ def _paths(loads: Workloads, inventory: Inventory | None) -> dict[str, Cost]:
     if loads.fio_together and hosts > 1:
         each = fio.estimate(loads.fio_together)
         costs["fio_together"] = Cost(each.seconds, each.bytes_written * hosts)
+    costs |= _fabric(loads, inventory)
     if loads.failover:
         each = failover.estimate(loads.failover, _holds_s(loads.failover, inventory))
         costs["failover"] = Cost(each.seconds, each.bytes_written)
+    return costs
+
+
+def _fabric(loads: Workloads, inventory: Inventory | None) -> dict[str, Cost]:
+    """Return what reads over all paths and RDMA between hosts cost; both only read or send."""
+    hosts = inventory.with_role("serving") if inventory else ()
+    costs: dict[str, Cost] = {}
+    if loads.paths:
+        each = path_traffic.estimate(loads.paths, sum(len(h.declared.nvmeof) for h in hosts))
+        costs["paths"] = Cost(each.seconds, 0)
+    if loads.perftest:
+        each = perftest.estimate(loads.perftest, sum(len(h.declared.fabric) for h in hosts))
+        costs["perftest"] = Cost(each.seconds, 0)
     return costs
 
 
@@ -132,6 +154,16 @@ def _holds_s(load: FailoverWorkload, inventory: Inventory | None) -> list[float]
     """Return how long each fault of the plan lasts, as the inventory or else the plan says."""
     known = {each.fault: each.hold for each in inventory.faults} if inventory else {}
     return [(known.get(name) or load.hold).to("s") for name in load.faults]
+
+
+def _tiering(loads: Workloads, inventory: Inventory | None) -> list[Cost]:
+    """Return what each part of G3 costs; replay is on one serving host after the other."""
+    found = [_kv(loads.kv)] if loads.kv else []
+    if loads.replay:
+        hosts = len(inventory.with_role("serving")) if inventory else 1
+        each = replay_plan.estimate(loads.replay)
+        found.append(Cost(each.seconds * hosts, each.bytes_written * hosts))
+    return found
 
 
 def _kv(load: KvWorkload) -> Cost:

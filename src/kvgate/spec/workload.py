@@ -10,10 +10,12 @@ import pydantic
 from kvgate.model.quantity import Quantity
 from kvgate.spec.base import Duration, Size, Slug, Strict, at_least_one
 from kvgate.spec.diagnostics import DiagnosticsWorkload
+from kvgate.spec.fabric_load import PathsWorkload, PerftestWorkload
 from kvgate.spec.failover import FailoverWorkload
 from kvgate.spec.inventory import StorageArm
 from kvgate.spec.pts import PtsWorkload
 from kvgate.spec.ratio import AGAIN, checked_again, checked_looks, runs_of
+from kvgate.spec.replay import ReplayWorkload
 
 Positive = Annotated[int, pydantic.Field(ge=1)]
 Rounds = Annotated[int, pydantic.Field(ge=1, le=1000)]
@@ -214,8 +216,11 @@ class Workloads(Strict):
     fio_together: FioTogether | None = None
     grids: dict[Slug, FioGrid] = pydantic.Field(default_factory=dict)
     pts: PtsWorkload | None = None
+    paths: PathsWorkload | None = None
+    perftest: PerftestWorkload | None = None
     failover: FailoverWorkload | None = None
     kv: KvWorkload | None = None
+    replay: ReplayWorkload | None = None
     soak: SoakWorkload | None = None
 
     def looks(self) -> dict[str, tuple[int, ...]]:
@@ -227,4 +232,8 @@ class Workloads(Strict):
             found["arms"] = checked_looks(self.fio_arms.rounds, self.fio_arms.looks)
         if self.kv:
             found["g3"] = checked_looks(self.kv.rounds, self.kv.looks)
+        if self.replay:
+            found["replay"] = checked_looks(self.replay.rounds, self.replay.looks)
+            if self.replay.dedup_rounds:
+                found["dedup"] = (self.replay.dedup_rounds,)
         return found

@@ -88,10 +88,21 @@ class Level:
             return "no block device below counts bytes: that reads were cold is not proven"
         if share < COLD_LEAST:
             return f"storage gave only {100 * share:.1f} % of the bytes delivered: not cold"
-        device = int(self.line["device_read"]) / int(self.line["bytes_read"])
-        if device > OTHERS_MOST:
-            return f"the device gave {100 * device:.0f} % of the bytes delivered: others read too"
         return ""
+
+    @property
+    def disturbed(self) -> str:
+        """Return that others read from the device meanwhile; "" where nobody did, or who knows."""
+        share = self.device_share
+        if share is None or share <= OTHERS_MOST:
+            return ""
+        return f"the device gave {100 * share:.0f} % of the bytes delivered: others read too"
+
+    @property
+    def device_share(self) -> float | None:
+        """Return the bytes counted at the device over those delivered; None: nobody counted."""
+        delivered, device = int(self.line["bytes_read"]), int(self.line["device_read"])
+        return device / delivered if delivered and device >= 0 else None
 
     @property
     def name(self) -> str:
@@ -202,6 +213,9 @@ def readings(level: Level) -> Iterator[Reading]:
     share = level.cold_share
     why = "" if share is not None else level.not_cold
     yield _reading("replay.cold_share", None if share is None else 100 * share, "%", why)
+    device = level.device_share
+    why = "" if device is not None else level.not_cold
+    yield _reading("replay.device_share", None if device is None else 100 * device, "%", why)
     yield Reading(name="replay.damaged", value=Quantity.of(int(level.line["damaged"]), ""))
 
 

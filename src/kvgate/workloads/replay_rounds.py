@@ -69,7 +69,7 @@ def rounds(witness: Witness, spec: replay.Spec, many: int) -> Rounds:
                 why = "; ".join([*told.found.problems, *told.found.damages])
                 raise CommandError(witness.host.name, f"round {number + 1}: {why}")
             levels = told.found.of_phase("restore")
-            problems += [each.not_cold for each in levels if each.not_cold]
+            problems += [why for each in levels if (why := each.not_cold or each.disturbed)]
             rates.update({(dedup, level.line["readers"] > 1): _rate(level) for level in levels})
         cells.append(cells_of(rates))
     return Rounds(tuple(cells), two_by_two(cells), tuple(dict.fromkeys(problems)))
