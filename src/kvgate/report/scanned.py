@@ -113,7 +113,9 @@ def _tools(document: dict[str, Any]) -> Iterator[str]:
     slower = []
     if tools["hash"] != "xxh3":
         slower.append(f"hashed with {tools['hash']}: xxhash is not installed there")
-    if tools["chunker"] is None or "pyfastcdc" not in tools["chunker"]:
+    if tools["chunker"] is None:
+        yield "no content-defined chunks: neither pyfastcdc nor NumPy is installed there"
+    elif "pyfastcdc" not in tools["chunker"]:
         slower.append(f"chunks by {tools['chunker']}: pyfastcdc is not installed there")
     if not tools["numpy"]:
         slower.append("without NumPy")

@@ -19,7 +19,6 @@ from kvgate.workloads.scanner.engine import Asked
 from kvgate.workloads.scanner.engine import scan as run_scan
 from kvgate.workloads.scanner.errors import ScanError
 from kvgate.workloads.scanner.frames import scan_pieces
-from kvgate.workloads.scanner.hashing import ALGORITHM
 from kvgate.workloads.scanner.pool import Done
 from kvgate.workloads.scanner.reading import Piece
 
@@ -45,11 +44,9 @@ def scan(asked: Asked, where: str, told: Told) -> dict[str, Any]:
 
 
 def _work(
-    pieces: list[tuple[Any, ...]], settings: tuple[Any, ...], below: dict[int, int], algorithm: str
+    pieces: list[tuple[Any, ...]], settings: tuple[Any, ...], below: dict[int, int]
 ) -> dict[str, Any]:
     """Scan pieces on a worker."""
-    if algorithm != ALGORITHM:
-        raise RuntimeError(f"hashes with {ALGORITHM}, not {algorithm}: install kvgate[scan] there")
     return scan_pieces([Piece(*each) for each in pieces], Settings(*settings), below)
 
 
@@ -71,7 +68,7 @@ class DaskPool:
         """Have `pieces` scanned by any worker."""
         plain = [tuple(each) for each in pieces]
         future = self._client.submit(
-            _work, plain, tuple(self._settings), below, ALGORITHM, pure=False, retries=1
+            _work, plain, tuple(self._settings), below, pure=False, retries=1
         )
         self._asked[future.key] = (future, pieces)
         future.add_done_callback(self._done.put)

@@ -70,19 +70,19 @@ def jobs_of(asked: Asked) -> int:
 def settings_of(asked: Asked, total: int) -> Settings:
     """Return the settings for a tree of `total` bytes; raises ScanError where memory is too small.
 
-    Half of what the processes themselves leave is for the merged keys, half for the workers' own.
+    Content-defined chunks are left out where nothing can cut them, as the result tells. Half of what
+    the processes themselves leave is for the merged keys, half for the workers' own.
     """
     sizes = tuple(sorted(set(asked.sizes)))
     if any(size % 4096 or size > 128 * 1024 or size % sizes[0] for size in sizes):
         raise ScanError("block sizes are multiples of 4 KiB and of the smallest, up to 128 KiB")
-    if asked.chunked and chunker() is None:
-        raise ScanError(
-            "content-defined chunks need pyfastcdc or NumPy",
-            "install kvgate[scan], or ask for fixed blocks only",
-        )
-    levels = len(sizes) + asked.chunked
+    chunked = asked.chunked and chunker() is not None
+    levels = len(sizes) + chunked
     if not levels:
-        raise ScanError("no block size is asked for")
+        raise ScanError(
+            "no block size is asked for that can be had",
+            "content-defined chunks need pyfastcdc or NumPy: install kvgate[scan]",
+        )
     room = asked.memory - _OURS_BYTES - jobs_of(asked) * _WORKER_BYTES
     limit = room // 2 // levels // ENTRY_BYTES
     if limit < _FEWEST_KEYS:
@@ -90,7 +90,7 @@ def settings_of(asked: Asked, total: int) -> Settings:
         raise ScanError(f"memory: {asked.memory} bytes are too few: {least} is the least")
     blocks = max(1, total // BLOCK)
     rate = min(ALWAYS, asked.samples * ALWAYS // blocks)
-    return Settings(sizes, asked.chunked, limit, rate)
+    return Settings(sizes, chunked, limit, rate)
 
 
 def scan(

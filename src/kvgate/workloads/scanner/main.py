@@ -28,7 +28,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return 0
     asked = Asked(**json.loads(argv[0]))
     try:
-        _say({"result": scan_here(asked, [sys.executable, sys.argv[0]])})
+        _say({"result": scan_here(asked, [sys.executable, *_flags(), sys.argv[0]])})
     except ScanError as err:
         _say({"error": err.message, "hint": err.hint})
         return REFUSED
@@ -43,6 +43,11 @@ def scan_here(asked: Asked, entry: Sequence[str], told: Any = None) -> dict[str,
         return Processes(entry, jobs, settings)
 
     return scan(asked, pool, told or _progress)
+
+
+def _flags() -> list[str]:
+    """Return the options that workers need to find the same libraries as we do."""
+    return ["-I"] * sys.flags.isolated + ["-S"] * sys.flags.no_site
 
 
 def _progress(progress: Progress) -> None:

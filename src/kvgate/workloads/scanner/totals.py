@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from kvgate.workloads.scanner.errors import ScanError
+from kvgate.workloads.scanner.hashing import ALGORITHM
 from kvgate.workloads.scanner.index import Index
 from kvgate.workloads.scanner.kinds import shown
 
@@ -31,7 +33,12 @@ class Totals:
         self._done: list[tuple[int, int, int]] = []
 
     def merge(self, pieces: list[Piece], packed: dict[str, Any]) -> None:
-        """Add what a unit found in `pieces`."""
+        """Add what a unit found in `pieces`; raises ScanError for another hash than ours."""
+        if packed["hash"] != ALGORITHM:
+            raise ScanError(
+                f"a worker hashes with {packed['hash']}, this process with {ALGORITHM}",
+                "install kvgate[scan] at both, or at none",
+            )
         for size, level in packed["levels"].items():
             self.indexes[size].merge(level)
             for name in LEVEL_COUNTS:

@@ -94,6 +94,7 @@ class Unit:
                 }
                 for size, level in self.levels.items()
             },
+            "hash": hashing.ALGORITHM,
             "bytes": self.bytes,
             "hole_bytes": self.hole_bytes,
             "left_out": self.left_out,

@@ -1,0 +1,232 @@
+"""Scans by processes, on a host as one file, and by Dask workers that are killed: one result."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kvgate.errors import NotRunError, ParseError, UsageError
+from kvgate.workloads import dask_cluster, scan, scan_dask
+from kvgate.workloads.scanner.engine import Asked, Progress
+
+HOW = ("elapsed_s", "through_cache_bytes")
+
+
+def content(document: dict[str, Any], *without: str) -> dict[str, Any]:
+    return {name: each for name, each in document.items() if name not in (*HOW, *without)}
+
+
+def unheard(_: Progress) -> None:
+    """Take progress without saying it."""
+
+
+def fill(top: Path, files: int, size: int) -> Path:
+    draw = np.random.default_rng(11)
+    blocks = [draw.bytes(4096) for _ in range(50)]
+    for number in range(files):
+        (top / f"d{number % 5}").mkdir(parents=True, exist_ok=True)
+        data = draw.bytes(size) + b"".join(blocks[number % 40 : number % 40 + 9])
+        (top / f"d{number % 5}" / str(number)).write_bytes(data)
+    return top
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fill(tmp_path_factory.mktemp("scan") / "t", 40, 50_000)
+
+
+@pytest.fixture(scope="module")
+def here(tree: Path) -> dict[str, Any]:
+    heard: list[Progress] = []
+    found = scan.scan(Asked([str(tree)], jobs=2), heard.append)
+    last = heard[-1]
+    assert (last.files, last.bytes, last.total) == (40, found["logical_bytes"], last.bytes)
+    assert last.left_s() == 0
+    return found
+
+
+def test_on_a_host_it_is_one_file_and_gives_the_same(bench: Any, tree: Path, here: Any) -> None:
+    assert scan.program() == scan.program()
+    found = scan.scan_on(bench.witness, Asked([str(tree)], jobs=1), unheard)
+    assert found["levels"][:4] == here["levels"][:4]
+    libraries = ("tools", "levels", "compression")  # the host's Python has its own
+    assert content(found, *libraries) == content(here, *libraries)
+    assert list(bench.scratch.iterdir()) == []
+
+
+def test_a_host_that_can_not_says_why(bench: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file"):
+        scan.scan_on(bench.witness, Asked([str(tmp_path / "none")]), unheard)
+    host = bench.witness.host.model_copy(update={"scratch": None})
+    bare = dataclasses.replace(bench.witness, host=host)
+    with pytest.raises(NotRunError, match="no scratch folder"):
+        scan.scan_on(bare, Asked([str(tmp_path)]), unheard)
+
+
+def test_an_answer_that_is_no_result_is_refused() -> None:
+    for answer in (None, [], {}, {"scan_format": 99}):
+        with pytest.raises(ParseError, match="node1: the scanner's answer"):
+            scan.checked("node1", answer)
+
+
+def test_without_any_library_the_counts_are_the_same(tmp_path: Path, tree: Path, here: Any) -> None:
+    program = tmp_path / "scan.pyz"
+    program.write_bytes(scan.program())
+    asked = json.dumps({"paths": [str(tree)], "chunked": False, "jobs": 1, "samples": 16})
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(program), asked], capture_output=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])["result"]
+    assert found["tools"]["hash"] == "blake2b"
+    assert not found["tools"]["numpy"]
+    assert [each["codec"] for each in found["compression"]] == ["zlib-1"]
+    assert found["levels"] == here["levels"][:-1]
+    for name in ("folders", "kinds", "same_files", "logical_bytes"):
+        assert found[name] == here[name]
+
+
+class Killing:
+    """Kills a worker process of ours, each time one says that it begins."""
+
+    def __init__(self, times: int) -> None:
+        self.left = times
+
+    def popen(self, *words: Any, **more: Any) -> Any:
+        started = _popen(*words, **more)
+        if self.left:
+            self.left -= 1
+            started.send_signal(signal.SIGKILL)
+        return started
+
+
+_popen = subprocess.Popen
+
+
+def test_a_worker_that_is_killed_is_replaced(
+    tree: Path, here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvgate.workloads.scanner.pool.subprocess.Popen", Killing(1).popen)
+    assert content(scan.scan(Asked([str(tree)], jobs=1), unheard)) == content(
+        here,
+    )
+
+
+def test_pieces_that_no_worker_brings_back_are_named(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvgate.workloads.scanner.pool.subprocess.Popen", Killing(2).popen)
+    found = scan.scan(Asked([str(tree)], jobs=1), unheard)
+    assert found["left_out_bytes"] == found["listed"]["bytes"] > 0
+    assert found["problems"]["count"] == 40
+    assert "its worker ended 2 times (signal 9)" in found["problems"]["first"][0]["what"]
+
+
+@pytest.mark.whole
+def test_killed_with_kill_9_it_goes_on(tmp_path: Path) -> None:
+    tree = fill(tmp_path / "t", 9, 130_000_000)
+    once = content(scan.scan(Asked([str(tree)], jobs=1), unheard))
+    state = tmp_path / "state"
+    asked = json.dumps({"paths": [str(tree)], "jobs": 1, "state": str(state)})
+    program = (
+        "import sys, kvgate.workloads.scanner.engine as e, kvgate.workloads.scanner.main as m\n"
+    )
+    program += "e._SAVE_S = 0.0; e._SAVE_SHARE = 0; e._TELL_S = 0.0; sys.exit(m.main())"
+    script = tmp_path / "go.py"
+    script.write_text(program)
+    killed = _popen([sys.executable, str(script), asked], stdout=subprocess.PIPE)
+    assert killed.stdout is not None
+    for line in killed.stdout:
+        if json.loads(line).get("progress", [0, 0])[1]:
+            break
+    killed.kill()
+    killed.wait()
+    killed.stdout.close()
+    heard: list[Progress] = []
+    found = scan.scan(Asked([str(tree)], jobs=1, state=str(state)), heard.append)
+    assert content(found) == once
+    assert heard[-1].total < found["logical_bytes"]  # not all was read again
+
+
+def test_a_cluster_that_is_none_is_refused(tmp_path: Path) -> None:
+    for where, why in {
+        "here": "is no cluster",
+        "ssh:/none": "No such file",
+        "slurm:many": "no number of jobs",
+        "slurm:2,queue": "no key=value",
+    }.items():
+        with pytest.raises(UsageError, match=why), dask_cluster.connected(where):
+            pytest.fail("there is no such cluster")
+
+
+def test_without_dask_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with (
+        pytest.raises(UsageError, match="distributed, which is not installed") as caught,
+        dask_cluster.connected("tcp://localhost:1"),
+    ):
+        pytest.fail("there is no Dask")
+    assert "kvgate[dask]" in caught.value.hint
+
+
+@contextlib.contextmanager
+def cluster(workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """Yield a scheduler's address on loopback and the processes of its workers."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"tcp://127.0.0.1:{port}"
+    common = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1"]
+    common += ["--no-nanny", "--no-dashboard", "--host", "127.0.0.1"]
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
+    scheduler += ["--host", "127.0.0.1", "--port", str(port)]
+    started = [_popen(scheduler, **quiet)]
+    try:
+        for _ in range(workers):
+            started.append(_popen(common, **quiet))
+        yield address, started[1:]
+    finally:
+        for each in started:
+            each.kill()
+            each.wait()
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("lost", [0, 1])
+def test_dask_gives_the_same_though_a_worker_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    monkeypatch.chdir(tmp_path)  # workers make scratch folders
+    monkeypatch.setattr("kvgate.workloads.scanner.listing.SEGMENT", 8_000_000 // 4096 * 4096)
+    tree = fill(tmp_path / "t", 60, 5_000_000)
+    once = content(scan.scan(Asked([str(tree)], jobs=2), unheard))
+    with cluster(2) as (address, workers):
+        killed = threading.Event()
+
+        def told(progress: Progress) -> None:
+            if progress.bytes and not killed.is_set():
+                killed.set()
+                for each in workers[:lost]:
+                    os.kill(each.pid, signal.SIGKILL)
+
+        monkeypatch.setattr("kvgate.workloads.scanner.engine._TELL_S", 0.0)
+        began = time.monotonic()
+        found = scan_dask.scan(Asked([str(tree)]), address, told)
+        assert killed.is_set()
+        assert time.monotonic() - began < 200
+    assert content(found) == once
