@@ -90,6 +90,8 @@ class Quantity:
     @classmethod
     def of(cls, number: float | decimal.Decimal | str, unit: str) -> Quantity:
         """Return the quantity of `number`; a float counts as its shortest decimal spelling."""
+        if type(number) is int:
+            return _of_int(number, unit)
         try:
             exact = decimal.Decimal(repr(number) if isinstance(number, float) else number)
         except decimal.InvalidOperation as err:
@@ -147,6 +149,11 @@ class Quantity:
             if -30 < self.number.adjusted() < 30
             else (f"{self.number} {self.unit}".rstrip())
         )
+
+
+@functools.lru_cache(maxsize=4096)  # hosts tell the same counts over and over, 0 first of all
+def _of_int(number: int, unit: str) -> Quantity:
+    return Quantity(decimal.Decimal(number), unit)
 
 
 def counted(number: int | None) -> Quantity | None:

@@ -163,13 +163,15 @@ def amd_smi(answer: bytes) -> AmdSmi:
     keys = [(gpu.index, gpu.partition_id) for gpu in found.gpus]
     if len(set(keys)) != len(keys):
         refuse(TOOL, "it tells of one GPU twice")
-    bare = Gpu()
-    known = any(
-        dataclasses.replace(gpu, index=None, bdf=None) != bare or gpu.bdf for gpu in found.gpus
-    )
-    if not (known or found.processes or found.links or found.versions):
+    told = found.processes or found.links or found.versions
+    if not (told or any(map(_tells, found.gpus))):
         refuse(TOOL, "it prints nothing that kvgate reads")
     return found
+
+
+def _tells(gpu: Gpu) -> bool:
+    """Tell whether something is known of the GPU beyond its number."""
+    return bool(gpu.bdf) or dataclasses.replace(gpu, index=None, bdf=None) != Gpu()
 
 
 def _from_json(answer: bytes) -> AmdSmi:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -88,6 +89,7 @@ PLACES: Mapping[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     field: (kind, tuple(tuple(place.split(".")) for place in places.split()))
     for field, (kind, places) in _PATHS.items()
 }
+_FIRST = frozenset(place[0] for _, places in PLACES.values() for place in places)
 _BARE = {"mb": "MB", "w": "W", "c": "C", "mhz": "MHz", "pct": "%", "gts": "GT/s", "mbps": "Mb/s"}
 """Units of numbers that have none: so its CSV and its first versions' JSON print them."""
 
@@ -113,9 +115,9 @@ class Firmware:
 def values(tree: Tree) -> dict[str, Any]:
     """Return the fields of PLACES that `tree` tells; raises ParseError for an unreadable one."""
     found: dict[str, Any] = {}
-    for field, (kind, places) in PLACES.items():
+    for field, kind, places in _places(tuple(key for key in tree if key in _FIRST)):
         for place in places:
-            if place[0] in tree and (node := _at(tree, place)) is not None:
+            if (node := _at(tree, place)) is not None:
                 found[field] = _read(node, kind, field)
                 break
     used, slash, total = str(tree.get("vram_usage", "")).partition("/")
@@ -123,6 +125,16 @@ def values(tree: Tree) -> dict[str, Any]:
         found["vram_used_bytes"] = amount(used, "bytes", f"{TOOL}: VRAM_USAGE", bare="GB")
         found["vram_total_bytes"] = amount(total, "bytes", f"{TOOL}: VRAM_USAGE")
     return {field: value for field, value in found.items() if value is not None}
+
+
+@functools.lru_cache(maxsize=64)  # all GPUs of an answer have the same branches
+def _places(keys: tuple[str, ...]) -> tuple[tuple[str, str, tuple[tuple[str, ...], ...]], ...]:
+    """Return the fields that a tree with these branches may tell, and at which of their places."""
+    found = (
+        (field, kind, tuple(place for place in places if place[0] in keys))
+        for field, (kind, places) in PLACES.items()
+    )
+    return tuple(each for each in found if each[2])
 
 
 def _at(tree: Tree, place: tuple[str, ...]) -> Any:

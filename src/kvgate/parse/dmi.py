@@ -135,7 +135,11 @@ class _Structure:
 def inventory(answer: bytes) -> Inventory:
     """Parse ``dmidecode`` (3.x; all types or some; also ``-q``, without handles)."""
     printed = lines(answer, TOOL)
-    versions = [match[1] for line in printed if (match := _SMBIOS.fullmatch(line.strip()))]
+    versions = [
+        match[1]
+        for line in printed
+        if "SMBIOS " in line and (match := _SMBIOS.fullmatch(line.strip()))
+    ]
     found = list(_structures(printed))
     if not versions and not {each.title for each in found} & _KNOWN:
         refuse(TOOL, "it prints neither 'SMBIOS … present.' nor a structure that is known")

@@ -186,7 +186,8 @@ def _one_reading(answer: bytes) -> Statistics | None:
     except UnicodeDecodeError:
         return None
     found = _PLAIN.findall(text)
-    counters = {name: int(value) for name, value in found}
+    names, values = zip(*found, strict=True) if found else ((), ())
+    counters = dict(zip(names, map(int, values), strict=True))
     whole = len(found) == text.count("\n") == len(counters) > 0
     return Statistics(counters=counters) if whole else None
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvgate.errors import ParseError
-from kvgate.parse.text import available, decoded, json_value, refuse, shown
+from kvgate.parse.text import available, decoded, json_in, refuse, shown
 
 _OPENING = re.compile(r"^[\[{](?=\s*(?:[\[\]{}\"]|$))", re.MULTILINE)  # not "[output truncated]"
 _AMOUNT = re.compile(r"(-?[0-9]{1,24}(?:\.[0-9]{1,9})?)\s*(\S+)?")
@@ -49,11 +49,11 @@ def json_document(answer: bytes, tool: str) -> tuple[Any, tuple[str, ...]]:
     none, where it is cut or damaged, and where something follows it.
     """
     text = decoded(answer, tool).removeprefix("\ufeff")
-    starts = [match.start() for match in _OPENING.finditer(text)]
     first: ParseError | None = None
-    for start in starts:
+    for opening in _OPENING.finditer(text):
+        start = opening.start()
         try:
-            value = json_value(text[start:].encode(), tool)
+            value = json_in(text[start:] if start else text, tool)
         except ParseError as err:
             first = first or err
             continue
@@ -69,6 +69,8 @@ def amount(node: Any, unit: str, what: str, bare: str = "") -> Number | None:
     `node` is a number, a text such as ``182 W`` or an object with ``value`` and ``unit``; `bare`
     is the unit of a number that has none. Raises ParseError for any other text or unit.
     """
+    if node is None:
+        return None
     printed = bare
     if isinstance(node, dict):
         printed, node = str(node.get("unit") or bare), node.get("value")

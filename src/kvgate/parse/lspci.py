@@ -13,6 +13,7 @@ from kvgate.parse.text import available, lines, refuse, shown
 TOOL = "lspci"
 _SLOT = r"(?:[0-9a-f]{2,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 _HEAD = re.compile(rf"({_SLOT}) (.+)", re.IGNORECASE)
+_BLANKS = "\t "  # in front of a device's details
 _NUMERIC = re.compile(r"([0-9a-f]{4}): ([0-9a-f]{4}):([0-9a-f]{4})(.*)", re.IGNORECASE)
 _NAMED = re.compile(r"([^:]+?)(?: \[([0-9a-f]{4})\])?: (.*)")
 _IDS = re.compile(r"\[([0-9a-f]{4}):([0-9a-f]{4})\]")
@@ -169,10 +170,10 @@ def _devices(printed: list[str]) -> Iterator[tuple[str, Details]]:
     """Yield the heading of every device and its details; what a mailer wrapped is joined."""
     head, details = "", list[tuple[str, str]]()
     for line in printed:
-        key = _KEY.fullmatch(line)
         if not line.strip():
             continue
-        if _HEAD.fullmatch(line):
+        key = _KEY.fullmatch(line)
+        if line[0] not in _BLANKS and _HEAD.fullmatch(line):
             if head:
                 yield head, details
             head, details = line.strip(), []

@@ -78,7 +78,7 @@ def _key(name: str) -> str:
 
 
 def _entry(index: int, row: dict[str, Any]) -> Entry:
-    told = {_key(name): value for name, value in row.items()}
+    told = dict(zip(map(_key, row), row.values(), strict=True))
     result = count(told.get("selftestresult"), TOOL, f"result {index}")
     if result is None:
         refuse(TOOL, f"report {index} tells no result")

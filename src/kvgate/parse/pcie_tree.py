@@ -25,13 +25,15 @@ def ways(answer: bytes) -> dict[str, tuple[str, ...]]:
     From ``ls -l /sys/bus/pci/devices``, whose links end in the path through the tree.
     """
     found: dict[str, tuple[str, ...]] = {}
-    function = functools.cache(_FUNCTION.fullmatch)  # a bridge is on the way to many
+    function = functools.cache(_FUNCTION.fullmatch)
+    above = functools.cache(lambda path: tuple(filter(function, path.split("/"))))  # of many
     for line in lines(answer, _WHAT):
         if not line.strip() or line.startswith("total "):
             continue
         listed, _, target = line.rpartition(" -> ")
         name = listed.rpartition(" ")[2]
-        way = tuple(filter(function, target.partition("/devices/")[2].split("/")))
+        path, _, last = target.partition("/devices/")[2].rpartition("/")
+        way = (*above(path), last) if function(last) else above(path)
         if not function(name):
             refuse(_WHAT, f"{shown(line)} is no link of /sys/bus/pci/devices")
         if not way or way[-1] != name:

@@ -52,9 +52,14 @@ def chosen(answer: bytes, what: str) -> str:
 def governors(answer: bytes) -> tuple[str, ...]:
     """Return the different scaling governors of all processors, sorted."""
     what = "cpufreq"
-    told = sysfs.attributes(answer, what).values()
-    found = {sysfs.text(values, "cpufreq/scaling_governor", what) for values in told}
+    found = _different(sysfs.attributes(answer, what), "cpufreq/scaling_governor", what)
     return tuple(sorted(each for each in found if each))
+
+
+def _different(items: sysfs.Attributes, name: str, what: str) -> set[str | None]:
+    """Return what the attribute `name` is anywhere: hundreds of items have the same few."""
+    told = dict.fromkeys(values.get(name) for values in items.values())
+    return {sysfs.line(value, name, what) for value in told}
 
 
 def uptime_s(answer: bytes) -> decimal.Decimal:
@@ -118,7 +123,7 @@ def iommu_domains(answer: bytes) -> tuple[int, tuple[str, ...]]:
     """Return the number of IOMMU groups and the different types of their default domains."""
     what = "/sys/kernel/iommu_groups"
     groups = sysfs.attributes(answer, what)
-    types = {sysfs.text(values, "type", what) or "" for values in groups.values()}
+    types = {each or "" for each in _different(groups, "type", what)}
     if bad := [each for each in types if not _DOMAIN.fullmatch(each)]:
         refuse(what, f"{shown(bad[0])} is no type of a domain")
     return len(groups), tuple(sorted(types))

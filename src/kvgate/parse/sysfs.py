@@ -24,7 +24,7 @@ def attributes(answer: bytes, what: str) -> Attributes:
     An attribute of several lines (binary, or with line ends in it) comes joined again.
     """
     matches = _LINES.findall(answer)
-    if len(matches) != sum(map(bool, answer.split(b"\n"))):
+    if len(matches) != _lines_in(answer):
         odd = next(line for line in answer.split(b"\n") if line and not _LINE.fullmatch(line))
         refuse(what, f"{shown(odd)} is not ITEM/ATTRIBUTE:VALUE")
     raw: dict[bytes, dict[str, bytes]] = {}
@@ -41,6 +41,13 @@ def attributes(answer: bytes, what: str) -> Attributes:
         return {item.decode(): values for item, values in raw.items()}
     except UnicodeDecodeError:
         refuse(what, "an item's name is not UTF-8")
+
+
+def _lines_in(answer: bytes) -> int:
+    """Return how many lines are not empty."""
+    if b"\n\n" in answer or answer.startswith(b"\n"):
+        return sum(map(bool, answer.split(b"\n")))
+    return answer.count(b"\n") + (not answer.endswith(b"\n") and bool(answer))
 
 
 def text(values: dict[str, bytes], name: str, what: str) -> str | None:

@@ -12,6 +12,7 @@ from kvgate.errors import ParseError
 MISSING = frozenset({"", "-", "n/a", "na", "none", "null", "unknown", "not available"})
 """Texts by which tools say that they have no value (compared in lower case)."""
 
+_LONGEST_MISSING = max(map(len, MISSING))
 _WHOLE = re.compile(r"[0-9]{1,39}")  # 39 digits hold any 128-bit counter
 _SHOWN = 60
 LONGEST_LINE = 2**16
@@ -65,9 +66,10 @@ def whole(text: str, tool: str, field: str) -> int:
 
 def available(text: str | None) -> str | None:
     """Return `text` stripped, or None where it says that there is no value."""
-    if text is None or text.strip().lower() in MISSING:
+    if text is None:
         return None
-    return text.strip()
+    told = text.strip()
+    return None if len(told) <= _LONGEST_MISSING and told.lower() in MISSING else told
 
 
 def json_value(answer: bytes, tool: str) -> Any:
@@ -75,7 +77,11 @@ def json_value(answer: bytes, tool: str) -> Any:
 
     Raises ParseError for anything else: noise around it, doubled keys, NaN, a cut document.
     """
-    text = decoded(answer, tool)
+    return json_in(decoded(answer, tool), tool)
+
+
+def json_in(text: str, tool: str) -> Any:
+    """Return what the JSON `text` holds, as `json_value` does."""
     try:
         return _JSON.decode(text)
     except (ValueError, ArithmeticError, RecursionError) as err:

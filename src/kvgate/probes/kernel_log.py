@@ -33,7 +33,8 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
 """Measure → kinds of patterns (patterns/kernel.yaml) whose events it counts."""
 
 MEASURES = (*SUBJECTS, "log.fatal", "log.first_fatal", "log.whole")
-_DIGITS = b"0123456789abcdef"
+_ODDS = b"0123456789abcdef :;,.[]()-+_/=<>#'\"*@"
+"""What a line is looked through without: digits, and what stands between words."""
 _BAD = ("warning", "error", "fatal")
 _BOOT = "Linux version "
 
@@ -75,11 +76,11 @@ def telling(log: bytes) -> bytes:
 
     A server's boot has thousands of lines that differ in numbers and addresses, and tells of
     trouble in few: what they have in common is looked through once, without digits (hexadecimal
-    ones too), and what could match there is read. Lines that go on (both journalctl and dmesg
-    indent them) stay with theirs.
+    ones too), blanks and points, and what could match there is read. Lines that go on (both
+    journalctl and dmesg indent them) stay with theirs.
     """
     lines = log.split(b"\n")
-    kinds = log.translate(None, _DIGITS).split(b"\n")
+    kinds = log.translate(None, _ODDS).split(b"\n")
     likely = _likely(b"\n".join(set(kinds)))
     kept: set[int] = set()
     for number, kind in enumerate(kinds if likely else ()):
@@ -91,7 +92,7 @@ def telling(log: bytes) -> bytes:
 
 
 def _likely(kinds: bytes) -> dict[bytes, tuple[bytes, ...]]:
-    """Return the lines of `kinds` that have, but for digits, what patterns need; and what that is.
+    """Return the lines of `kinds` that have, but for `_ODDS`, what patterns need; and what that is.
 
     Found in all text at once, in C.
     """
@@ -109,10 +110,10 @@ def _likely(kinds: bytes) -> dict[bytes, tuple[bytes, ...]]:
 
 @functools.cache
 def _needed() -> dict[bytes, tuple[bytes, ...]]:
-    """Return what patterns need in a line, by what is left of it without digits."""
+    """Return what patterns need in a line, by what is left of it without `_ODDS`."""
     found: dict[bytes, tuple[bytes, ...]] = {}
     for word in sorted({pattern.needs.encode() for pattern in patterns()}):
-        bare = word.translate(None, _DIGITS)
+        bare = word.translate(None, _ODDS)
         found[bare] = (*found.get(bare, ()), word)
     return found
 

@@ -76,3 +76,7 @@ def test_a_refusal_says_how_to_allow_it(server: Any, told: Any) -> None:
     found = told(kernel_log.ask_log(server({ARGV: refused})))
     assert set(found) == {(name, "") for name in kernel_log.MEASURES}
     assert all("sudo: passwordless" in str(each) for each in found.values())
+
+
+def test_no_pattern_is_left_without_what_it_is_looked_for_by() -> None:
+    assert all(kernel_log._needed())  # an empty word would be found without end
