@@ -16,7 +16,7 @@ from kvgate.transport.base import HostProcess
 from kvgate.witness import Witness, as_evidence
 
 SILENT_S = 20.0
-"""Without a line for so long the watcher is silent: it prints one a second."""
+"""Without a line for so long the watcher is silent: it prints two a second."""
 
 _LOOK_S = 0.05
 _STOP_S = 20.0

@@ -1,7 +1,7 @@
 """The watcher of paths that runs on a host: shell builtins that read sysfs, a line a change.
 
 With bash nothing is forked, so that a host of one processor is not slowed; any other sh forks a
-sleep and a date each time. A line is printed when a path's state changes, and once a second with
+sleep and a date each time. A line is printed when a path's state changes, and twice a second with
 how many I/Os each path has carried. Its clock is the host's uptime.
 """
 
@@ -16,8 +16,8 @@ exec sh -c "$script" kvgate-paths "$@"
 """
 
 # $1: /sys, $2: /proc, $3: NQN, $4: the namespace's number, $5: seconds between looks, $6: how many
-# looks make about a second. Every path is seven words: controller, transport, address, state, ANA
-# state, reads and writes that were completed; '-' where the kernel tells none.
+# looks make about half a second. Every path is seven words: controller, transport, address, state,
+# ANA state, reads and writes that were completed; '-' where the kernel tells none.
 _SCRIPT = r"""
 LC_ALL=C; export LC_ALL
 sys=$1 proc=$2 nqn=$3 ns=$4 every=$5 beat=$6 before=none left=0
@@ -66,6 +66,6 @@ def command(
     nqn: str, namespace: int, *, every_s: float, sys: str = "/sys", proc: str = "/proc"
 ) -> list[str]:
     """Return the command that watches the paths of subsystem `nqn` every `every_s` seconds."""
-    looks = max(round(1 / every_s), 1)
+    looks = max(round(0.5 / every_s), 1)
     words = [sys, proc, nqn, str(namespace), f"{every_s:.2f}", str(looks)]
     return ["sh", "-c", _BOOT, "kvgate-paths", _SCRIPT, *words]
