@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import re
 from collections.abc import Mapping
 
@@ -39,6 +40,12 @@ LOSS = frozenset(
         "tx_rdma_ack_timeout",
         "req_tx_retry_excd_err",
         "rx_rdma_mtu_discard_pkts",
+        # rdma_rxe (drivers/infiniband/sw/rxe/rxe_hw_counters.c)
+        "out_of_seq_request",
+        "rcvd_seq_err",
+        "retry_exceeded_err",
+        "retry_rnr_exceeded_err",
+        "completer_retry_err",
     }
 )
 """Counters of loss and retry, by the names their drivers have (``outouf`` is ionic's spelling)."""
@@ -74,6 +81,56 @@ class RdmaDevice:
     def netdevs(self) -> frozenset[str]:
         """Return the network ports of its RoCE v2 GIDs."""
         return frozenset(netdev for port in self.ports for netdev in port.roce_v2)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Gid:
+    """A GID in use: its place in a port's table, its kind (``RoCE v2``), and its network port."""
+
+    device: str
+    port: int
+    index: int
+    kind: str
+    netdev: str | None
+    gid: str  # eight groups of four hexadecimal digits
+
+    def is_of(self, address: str) -> bool:
+        """Tell whether it is the GID of an IP address (IPv4 mapped into IPv6)."""
+        ip = ipaddress.ip_address(address)
+        mapped = f"::ffff:{ip}" if ip.version == 4 else str(ip)
+        return ipaddress.IPv6Address(mapped) == ipaddress.IPv6Address(self.gid)
+
+
+def gids(answer: bytes) -> tuple[Gid, ...]:
+    """Return the GIDs in use, from the attributes below /sys/class/infiniband, as `devices`."""
+    found = []
+    for name, values in sysfs.attributes(answer, WHAT).items():
+        rows: dict[tuple[int, int], dict[str, str]] = {}
+        for attribute in values:
+            match = _GID.fullmatch(attribute)
+            told = sysfs.text(values, attribute, WHAT) if match else None
+            if match and told:
+                key = (int(match[1]), int(match[3]))
+                rows.setdefault(key, {})[match[2].rpartition("/")[2]] = told
+        found += [_gid(name, *key, row) for key, row in sorted(rows.items()) if _used(row)]
+    return tuple(found)
+
+
+def _used(row: Mapping[str, str]) -> bool:
+    return "types" in row and bool(set(row.get("gids", "")) - _EMPTY)
+
+
+def _gid(device: str, port: int, index: int, row: Mapping[str, str]) -> Gid:
+    if not _ADDRESS.fullmatch(row["gids"]):
+        refuse(WHAT, f"{shown(row['gids'])} is no GID")
+    return Gid(
+        device=device,
+        port=port,
+        index=index,
+        kind=row["types"],
+        netdev=row.get("ndevs"),
+        gid=row["gids"],
+    )
 
 
 def devices(answer: bytes) -> tuple[RdmaDevice, ...]:

@@ -25,10 +25,13 @@ from kvgate.probes import (
     parts,
     pci,
     pcie_path,
+    pings,
     platform,
     port_qos,
     port_tools,
     rdma,
+    roce,
+    roce_counters,
     system,
     tools,
 )
@@ -58,10 +61,13 @@ __all__ = [
     "parts",
     "pci",
     "pcie_path",
+    "pings",
     "platform",
     "port_qos",
     "port_tools",
     "rdma",
+    "roce",
+    "roce_counters",
     "system",
     "tools",
 ]
@@ -83,6 +89,7 @@ ALL = (
     + port_tools.PROBES
     + port_qos.PROBES
     + rdma.PROBES
+    + roce.PROBES
     + pci.PROBES
     + pcie_path.PROBES
     + p2p.PROBES

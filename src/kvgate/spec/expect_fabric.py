@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvgate.model.quantity import counted
+from kvgate.model.quantity import Quantity, counted
 from kvgate.model.record import Value
-from kvgate.spec.fabric import OFF, NvmePath, NvmeSubsystem
+from kvgate.spec.fabric import OFF, FabricLink, NvmePath, NvmeSubsystem
 from kvgate.spec.inventory import Host
 from kvgate.spec.requirement import Requirement
 
@@ -34,8 +34,11 @@ def expected_of(host: Host) -> Iterator[Expected]:
         how, values = ("equals", (nqn,)) if nqn else ("unlike", ())
         yield HOST_NQN, "", Requirement(how, values, unlike="host NQN")
         yield HOST_ID, "", Requirement("unlike", (), unlike="host ID")
+        yield "nvmeof.native_multipath", "", Requirement("equals", (True,))
+        yield "nvmeof.discovery_stuck", "", Requirement("equals", (Quantity.of(0, ""),))
+        yield "nvmeof.kernel_messages", "", Requirement("equals", (Quantity.of(0, ""),))
     for subsystem in have.nvmeof:
-        given = (
+        given: tuple[tuple[str, Value | None], ...] = (
             ("nvmeof.serial", subsystem.serial),
             ("nvmeof.iopolicy", subsystem.iopolicy),
             ("nvmeof.namespaces", counted(subsystem.namespaces)),
@@ -45,6 +48,31 @@ def expected_of(host: Host) -> Iterator[Expected]:
                 yield measure, subsystem.name, Requirement("equals", (value,))
         for path in subsystem.paths:
             yield from _of_path(subsystem, path)
+        if subsystem.discovery:
+            for path in subsystem.paths:
+                yield "nvmeof.discovered", subsystem.item(path), Requirement("equals", (True,))
+    for link in have.fabric:
+        mtu = mtu_of(host, link)
+        given = (
+            ("fabric.gid_index", counted(link.gid_index)),
+            ("fabric.mtu_out", mtu),
+            ("fabric.mtu_back", mtu),
+        )
+        for measure, value in given:
+            if value is not None:
+                yield measure, link.name, Requirement("equals", (value,))
+
+
+def mtu_of(host: Host, link: FabricLink) -> Quantity | None:
+    """Return what a pair has to carry in one piece: its own MTU, else that of the declared port."""
+    nics = {nic.name: nic.mtu for nic in host.declared.nics}
+    return link.mtu or nics.get(link.nic)
+
+
+def line_rate(host: Host, link: FabricLink) -> Quantity | None:
+    """Return what a pair is held against: its own rate, else the declared port's speed."""
+    speeds = {nic.name: nic.speed for nic in host.declared.nics}
+    return link.rate or speeds.get(link.nic)
 
 
 def _of_path(subsystem: NvmeSubsystem, path: NvmePath) -> Iterator[Expected]:
@@ -53,6 +81,7 @@ def _of_path(subsystem: NvmeSubsystem, path: NvmePath) -> Iterator[Expected]:
     yield "nvmeof.path_ana", item, Requirement(*ana)
     given: tuple[tuple[str, Value | None], ...] = (
         ("nvmeof.path_source", path.host),
+        ("nvmeof.path_mtu", subsystem.mtu),
         ("nvmeof.queues", counted(subsystem.queues)),
         ("nvmeof.keep_alive", subsystem.keep_alive),
         ("nvmeof.ctrl_loss_tmo", _told(subsystem.ctrl_loss_tmo)),

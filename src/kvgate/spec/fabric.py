@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import pydantic
 
 from kvgate.model.quantity import Quantity
-from kvgate.spec.base import BitRate, Duration, Size, Slug, Strict, Text, at_least_one
+from kvgate.spec.base import BitRate, Duration, Size, Slug, Strict, Text, at_least_one, within
 
 NVME_PORT = 4420
 """The port that NVMe-oF targets listen on by custom (IANA)."""
@@ -23,6 +23,7 @@ def _address(value: str) -> str:
 Address = Annotated[Text, pydantic.AfterValidator(_address)]
 """An IP address; it stands in commands, so nothing else may be one."""
 
+Mtu = Annotated[Size, within("576 B", "65535 B")]
 PortNumber = Annotated[int, pydantic.Field(ge=1, le=65535)]
 NetDevice = Annotated[str, pydantic.StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$")]
 Nqn = Annotated[str, pydantic.StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.:_+=/-]{0,222}$")]
@@ -83,7 +84,8 @@ class NvmeSubsystem(Strict):
     """A subsystem that a host has to be connected to, by exactly these paths.
 
     ``serial`` as the array tells it for the subsystem, ``namespaces`` how many each path has to
-    show; ``queues`` counts I/O queues of a path. What is None is not judged.
+    show; ``queues`` counts I/O queues of a path; ``mtu`` is what goes to the array in one piece.
+    What is None is not judged.
     """
 
     name: Slug
@@ -98,6 +100,7 @@ class NvmeSubsystem(Strict):
     fast_io_fail_tmo: Timeout | None = None
     keep_alive: Duration | None = None
     queues: Annotated[int, pydantic.Field(ge=1, le=65535)] | None = None
+    mtu: Mtu | None = None
     discovery: list[Discovery] = pydantic.Field(default_factory=list)
 
     @pydantic.model_validator(mode="after")
@@ -136,4 +139,4 @@ class FabricLink(Strict):
     gid_index: Annotated[int, pydantic.Field(ge=0, le=255)] | None = None
     to_gid_index: Annotated[int, pydantic.Field(ge=0, le=255)] | None = None
     rate: BitRate | None = None
-    mtu: Size | None = None
+    mtu: Mtu | None = None

@@ -143,6 +143,7 @@ ItemKind = Literal[
     "subsystem",
     "path",
     "link",
+    "roce",
 ]
 """What a criterion may judge one by one, as far as the inventory declares it."""
 

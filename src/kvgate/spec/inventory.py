@@ -263,6 +263,7 @@ class Host(Strict):
             "subsystem": tuple(each.name for each in have.nvmeof),
             "path": tuple(each.item(path) for each in have.nvmeof for path in each.paths),
             "link": tuple(each.name for each in have.fabric),
+            "roce": tuple(dict.fromkeys(each.nic for each in have.fabric)),  # their ports
             "gpu": tuple(have.gpus.addresses) if have.gpus else (),
         }[kind]
 

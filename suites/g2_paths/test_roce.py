@@ -1,0 +1,175 @@
+"""G2: RoCE between declared pairs: its addresses, its MTU, its rate, and nothing lost."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+
+from kvgate.probes import pings, roce, roce_counters
+from kvgate.probes.base import answer
+from kvgate.probes.roce_counters import Taken
+from kvgate.spec.expect_fabric import line_rate, mtu_of
+from kvgate.spec.fabric import FabricLink
+from kvgate.spec.fabric_load import PerftestWorkload
+from kvgate.spec.inventory import Host
+from kvgate.suite import Bench, Block, NotRunError, settles
+from kvgate.witness import Testimony
+from kvgate.workloads import perftest
+from kvgate.workloads.perftest import Run, Side
+
+OUT, BACK, TOGETHER = "out", "back", "together"
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """A declared link with the host that declares it, and the one that it leads to."""
+
+    host: Host
+    link: FabricLink
+    to: Host
+
+
+@settles("G2.140", "G2.141")
+def test_gids_are_roce_v2(bench: Bench) -> None:
+    """Ask every host with declared pairs for kind and index of its addresses' GIDs."""
+    hosts = list(dict.fromkeys(pair.host.name for pair in _pairs(bench)))
+    bench.survey(roce.PROBES, [bench.inventory.hosts[n] for n in hosts], phase="inspection")
+
+
+@settles("G2.142", "G2.143")
+def test_full_frames_go_through_both_ways(bench: Bench) -> None:
+    """Send pings of the declared MTU that nothing may cut, from each end to the other."""
+    for pair in _pairs(bench):
+        mtu = mtu_of(pair.host, pair.link)
+        if mtu is None:
+            continue
+        link, size = pair.link, int(mtu.base)
+        ways = (
+            ("fabric.mtu_out", pair.host, link.to_address, link.address),
+            ("fabric.mtu_back", pair.to, link.address, link.to_address),
+        )
+        for block in bench.blocks("mtu", host=[pair.host.name], link=[link.name]):
+            with block:
+                for measure, origin, target, source in ways:
+                    found, asked = pings.through(
+                        bench.witness(origin), measure, link.name, target, size, source
+                    )
+                    told = answer([found], *asked)
+                    bench.record(told, host=pair.host, phase="inspection")
+
+
+@settles("G2.144", "G2.145", "G2.146", "G2.147")
+def test_each_pair_carries_its_rate_both_ways(bench: Bench) -> None:
+    """Run perftest on one pair after the other, in both directions."""
+    workload = _workload(bench)
+    for pair in _pairs(bench):
+        for block in bench.blocks(
+            "perftest",
+            host=[pair.host.name],
+            link=[pair.link.name],
+            tool=workload.tools,
+            direction=[OUT, BACK],
+        ):
+            with block:
+                _measure(bench, [pair], workload, block, block["direction"])
+
+
+@settles("G2.148", "G2.149", "G2.150", "G2.151", "G2.152", "G2.153")
+def test_all_pairs_at_once(bench: Bench) -> None:
+    """Run perftest on all pairs at once, between two looks at every port's counters."""
+    workload, pairs = _workload(bench), _pairs(bench)
+    for block in bench.blocks("perftest-together", tool=workload.tools):
+        with block:
+            hosts = {each.name: each for pair in pairs for each in (pair.host, pair.to)}
+            before = {name: roce_counters.take(bench.witness(h)) for name, h in hosts.items()}
+            _measure(bench, pairs, workload, block, TOGETHER)
+            for name, host in hosts.items():
+                _moved(bench, host, before[name], block)
+
+
+def _pairs(bench: Bench) -> list[Pair]:
+    found = [
+        Pair(host, link, bench.inventory.hosts[link.to])
+        for host in bench.hosts("serving")
+        for link in host.declared.fabric
+    ]
+    if not found:
+        raise NotRunError(
+            ("no serving host declares RoCE pairs",),
+            hint="declare them under 'declared: fabric:', see docs/nvmeof.md",
+        )
+    return found
+
+
+def _workload(bench: Bench) -> PerftestWorkload:
+    workload = bench.plan.workloads.perftest
+    if workload is None:
+        raise NotRunError(
+            ("the plan sets no workloads.perftest",),
+            hint="add 'perftest: {runtime: 10 s, tools: [ib_write_bw]}' to it",
+        )
+    return workload
+
+
+def _measure(
+    bench: Bench, pairs: Sequence[Pair], workload: PerftestWorkload, block: Block, direction: str
+) -> None:
+    """Run `pairs` at once and record what each carried, with where its ends are as evidence."""
+    tool = next(each for each in workload.tools if each == block["tool"])
+    runs, ends = [], list[Testimony]()
+    for number, pair in enumerate(pairs):
+        here, there = _sides(bench, pair, ends)
+        sender, receiver = (there, here) if direction == BACK else (here, there)
+        runs.append(
+            Run(
+                link=pair.link.name,
+                tool=tool,
+                sender=sender,
+                receiver=receiver,
+                port=workload.port + number,
+                line_rate=line_rate(pair.host, pair.link),
+            )
+        )
+    around = functools.partial(bench.child, tool)
+    with bench.step(f"{tool}, {direction}: {len(runs)} pair(s)", awaits=tool), around():
+        done = perftest.together(runs, workload)
+    labels = {"tool": tool, "direction": direction}
+    for pair, (_, told) in zip(pairs, done, strict=True):
+        refs = tuple(dict.fromkeys((*told.evidence, *(each.ref for each in ends))))
+        whole = dataclasses.replace(told, evidence=refs)
+        bench.record(whole, host=pair.host, phase="steady_state", **labels)
+
+
+def _sides(bench: Bench, pair: Pair, ends: list[Testimony]) -> tuple[Side, Side]:
+    link = pair.link
+    where = (
+        (pair.host, link.nic, link.address, link.gid_index),
+        (pair.to, link.to_nic, link.to_address, link.to_gid_index),
+    )
+    sides = list(_found(bench, where, ends))
+    return sides[0], sides[1]
+
+
+def _found(
+    bench: Bench, where: Sequence[tuple[Host, str, str, int | None]], ends: list[Testimony]
+) -> Iterator[Side]:
+    """Yield each end: its device as sysfs tells it, its GID's index as declared, else as found."""
+    for host, nic, address, index in where:
+        witness = bench.witness(host)
+        gid, told = roce.end(witness, nic, address)
+        ends.append(told)
+        yield Side(
+            witness=witness,
+            device=gid.device,
+            gid_index=gid.index if index is None else index,
+            address=address,
+        )
+
+
+def _moved(bench: Bench, host: Host, taken: tuple[Taken, list[Testimony]], block: Block) -> None:
+    before, asked = taken
+    after, more = roce_counters.take(bench.witness(host))
+    found = roce_counters.moved(host.name, roce_counters.watched(host), before, after)
+    told = answer(found, *asked, *more)
+    bench.record(told, host=host, phase="steady_state", load="perftest", tool=block["tool"])
