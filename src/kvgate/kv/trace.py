@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -113,14 +114,35 @@ def batches(paths: Sequence[Path], options: Options | None = None) -> Iterator[B
     if len(paths) == 1:
         yield from of_file(paths[0], options, 0)
         return
-    streams = [_singly(of_file(path, options, at)) for at, path in enumerate(paths)]
-    yield from _merged(heapq.merge(*streams, key=_time_of))
+    stream = _merged(paths, options)
+    while held := list(itertools.islice(stream, BATCH)):
+        yield gathered(held)
 
 
 def requests(paths: Sequence[Path], options: Options | None = None) -> Iterator[Request]:
     """Yield the requests of all `paths` one by one in order of time; raises TraceError."""
+    if len(paths) > 1:
+        yield from _merged(paths, options or Options())
+        return
     for batch in batches(paths, options):
         yield from batch.requests()
+
+
+def _merged(paths: Sequence[Path], options: Options) -> Iterator[Request]:
+    """Yield the requests of several files by time; raises TraceError where blocks differ."""
+    from kvgate.kv.trace_formats import of_file
+
+    streams = [_singly(of_file(path, options, at)) for at, path in enumerate(paths)]
+    block = 0
+    for request in heapq.merge(*streams, key=_time_of):
+        if block and request.block_tokens != block:
+            raise TraceError(
+                f"{request.file}: blocks of {request.block_tokens} tokens, and another file "
+                f"has {block}",
+                hint="assess traces of different block sizes one by one",
+            )
+        block = request.block_tokens
+        yield request
 
 
 def _singly(found: Iterable[Batch]) -> Iterator[Request]:
@@ -130,26 +152,6 @@ def _singly(found: Iterable[Batch]) -> Iterator[Request]:
 
 def _time_of(request: Request) -> float:
     return request.time_s
-
-
-def _merged(stream: Iterable[Request]) -> Iterator[Batch]:
-    """Yield batches of a merged stream; a batch is of one file's name where it can be."""
-    held: list[Request] = []
-    block = 0
-    for request in stream:
-        if block and request.block_tokens != block:
-            raise TraceError(
-                f"{request.file}: blocks of {request.block_tokens} tokens, and another file "
-                f"has {block}",
-                hint="assess traces of different block sizes one by one",
-            )
-        block = request.block_tokens
-        held.append(request)
-        if len(held) == BATCH:
-            yield gathered(held)
-            held = []
-    if held:
-        yield gathered(held)
 
 
 def gathered(held: Sequence[Request]) -> Batch:

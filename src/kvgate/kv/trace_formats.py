@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from kvgate.errors import UsageError
-from kvgate.kv import trace_fast
+from kvgate.kv import compiled
 from kvgate.kv.trace import Batch, Options
+from kvgate.kv.trace_fast import Reader, ahead
 from kvgate.kv.trace_files import TraceError, chunks, head_of
 from kvgate.kv.trace_lines import MOONCAKE, QWEN, Form, Row, Where, block_tokens_of, record_of
 from kvgate.kv.trace_rows import Sessions, batch_of, rows_of
@@ -72,10 +73,11 @@ def _traced(path: Path, head: bytes, options: Options) -> Iterator[Batch]:
     """Yield the requests of Mooncake's and Qwen's lines, fast where Numba is there."""
     form, block = _form(path, head)
     sessions = Sessions()
-    quick = trace_fast.reader(form, block) if options.fast else None
+    if options.fast and compiled.available():
+        yield from ahead(Reader(form, block, str(path)), chunks(path), sessions)
+        return
     for chunk in chunks(path):
-        batch = quick(chunk, str(path)) if quick else None
-        yield batch or batch_of(rows_of(chunk, str(path), form, block), str(path), block, sessions)
+        yield batch_of(rows_of(chunk, str(path), form, block), str(path), block, sessions)
 
 
 def _form(path: Path, head: bytes) -> tuple[Form, int]:

@@ -70,4 +70,5 @@ def _levels(drawing: Drawing, found: Assessment, x: Scale, y: Scale, by: float) 
         share = found.share_at(level.blocks)[0]
         drawing.line(at, _BOTTOM, at, _TOP, "limit")
         drawing.point(at, y(share), "circle", "s1", f"{level.name}: {share:.2%}")
-        drawing.text(at - 5, _TOP + 12 + 14 * row, f"{level.name} {share:.1%}", "note", "end")
+        side, anchor = (5, "start") if row == 1 else (-5, "end")  # HBM and DRAM may be near
+        drawing.text(at + side, _TOP + 12, f"{level.name} {share:.1%}", "note", anchor)

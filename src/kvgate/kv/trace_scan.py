@@ -1,0 +1,248 @@
+"""The inner loop of reading a trace's lines: bytes to columns, only where nothing is in doubt.
+
+It knows lines of the plain form that traces have: an object of numbers, plain texts, and lists of
+whole numbers. At anything else (escapes, nested objects, keys that stand twice, numbers beyond
+its exactness, a length that its ids contradict) it gives up and says so: the strict reader
+(`trace_lines`) then reads the same bytes, and words what is wrong. So it never has to be right
+about what is wrong.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kvgate.kv.compiled import jit
+
+Bytes = npt.NDArray[Any]
+"""Of unsigned bytes."""
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+FIELDS = (
+    *(b"timestamp", b"input_length", b"output_length", b"hash_ids"),
+    *(b"chat_id", b"parent_chat_id", b"block_size"),
+)
+"""Keys that are read, by their number from 0; others are passed over."""
+
+TIME, INPUT, OUTPUT, IDS, CHAT, PARENT, BLOCK, OTHER = range(8)
+DOUBT = -1
+"""Instead of a position: not for certain."""
+
+_MOST_EXACT = 2**53
+_MOST_TOKENS = 10**9
+
+
+def hash_of(key: bytes) -> int:
+    """Return a key's number: of keys with equal ones only equal lengths are taken for equal."""
+    found = len(key)
+    for byte in key:
+        found = (found * 131 + byte) & 0xFFFFFFFFFFFF
+    return found
+
+
+HASHES = np.array([hash_of(key) for key in FIELDS], np.int64)
+
+
+@jit
+def space(text: Bytes, at: int) -> int:
+    """Return the place of the next byte that is no space, tab or carriage return."""
+    while text[at] == 32 or text[at] == 9 or text[at] == 13:
+        at += 1
+    return at
+
+
+@jit
+def whole(text: Bytes, at: Any) -> Any:
+    """Return the place after a whole number from 0, and the number; DOUBT for anything else."""
+    first, value = at, np.int64(0)
+    digit = np.int64(text[at]) - 48
+    while 0 <= digit <= 9:
+        value = value * 10 + digit
+        at += 1
+        digit = np.int64(text[at]) - 48
+    many = at - first
+    if many == 0 or (many > 1 and text[first] == 48) or many > 19:
+        return DOUBT, 0
+    if many == 19 and (text[first] == 57 and value < 9 * 10**18):  # went beyond 2⁶³ - 1
+        return DOUBT, 0
+    return at, value
+
+
+@jit
+def time_of(text: Bytes, at: Any) -> Any:
+    """Return the place after a number, and the number, exactly as it is read by the book.
+
+    A whole number below 2⁵³, divided by a power of ten up to 10²², is rounded once.
+    """
+    negative = text[at] == 45
+    if negative:
+        at += 1
+    after, value = whole(text, at)
+    if after == DOUBT:
+        return DOUBT, 0.0
+    scale = 1.0
+    if text[after] == 46:
+        point = after + 1
+        digit = np.int64(text[point]) - 48
+        while 0 <= digit <= 9 and point - after <= 15 and value < _MOST_EXACT:
+            value, scale, point = value * 10 + digit, scale * 10.0, point + 1
+            digit = np.int64(text[point]) - 48
+        if point == after + 1 or 0 <= digit <= 9:
+            return DOUBT, 0.0
+        after = point
+    if value >= _MOST_EXACT or text[after] == 101 or text[after] == 69:
+        return DOUBT, 0.0
+    found = value / scale
+    return after, -found if negative else found
+
+
+@jit
+def key_of(text: Bytes, at: Any, hashes: Ints) -> Any:
+    """Return the place after a key and its colon, and which field it is; `at` is its quote."""
+    if text[at] != 34:
+        return DOUBT, OTHER
+    first = at + 1
+    at = first
+    while text[at] != 34:
+        if text[at] < 32 or text[at] == 92 or text[at] > 126:
+            return DOUBT, OTHER
+        at += 1
+    found = at - first
+    for place in range(first, at):
+        found = (found * 131 + np.int64(text[place])) & 0xFFFFFFFFFFFF
+    at = space(text, at + 1)
+    if text[at] != 58:
+        return DOUBT, OTHER
+    field = 0
+    while field < OTHER and hashes[field] != found:
+        field += 1
+    return space(text, at + 1), field
+
+
+@jit
+def passed(text: Bytes, at: int) -> int:
+    """Return the place after a value that isn't needed: a plain text or number, else DOUBT."""
+    if text[at] == 34:
+        at += 1
+        while text[at] != 34:
+            if text[at] < 32 or text[at] == 92 or text[at] > 126:
+                return DOUBT
+            at += 1
+        return at + 1
+    after: int = time_of(text, at)[0]
+    return after
+
+
+@jit
+def ids_of(text: Bytes, at: int, ids: Ints, count: int) -> tuple[int, int]:
+    """Return the place after a list of ids, and how many are in `ids` by then."""
+    if text[at] != 91:
+        return DOUBT, count
+    at = space(text, at + 1)
+    if text[at] == 93:
+        return at + 1, count
+    while True:
+        at, value = whole(text, at)
+        if at == DOUBT:
+            return DOUBT, count
+        ids[count] = value
+        count += 1
+        if text[at] == 44 and text[at + 1] == 32:
+            at += 2
+        else:
+            at = space(text, at)
+            if text[at] == 93:
+                return at + 1, count
+            if text[at] != 44:
+                return DOUBT, count
+            at = space(text, at + 1)
+
+
+@jit
+def line_of(
+    text: Bytes, at: int, hashes: Ints, row: Ints, time: Floats, ids: Ints, count: int
+) -> tuple[int, int, int]:
+    """Read one object; return the place after it, the ids so far, and which fields it had."""
+    had = 0
+    if text[at] != 123:
+        return DOUBT, count, 0
+    at = space(text, at + 1)
+    while True:
+        at, field = key_of(text, at, hashes)
+        if at == DOUBT or (field != OTHER and had >> field & 1):
+            return DOUBT, count, 0
+        had |= 1 << field
+        if field == IDS:
+            at, count = ids_of(text, at, ids, count)
+        elif field == TIME:
+            at, time[0] = time_of(text, at)
+        elif field == OTHER:
+            at = passed(text, at)
+        elif text[at] == 45 and field in (CHAT, PARENT):
+            at, row[field] = whole(text, at + 1)
+            row[field] = -row[field]
+        else:
+            at, row[field] = whole(text, at)
+        if at == DOUBT:
+            return DOUBT, count, 0
+        at = space(text, at)
+        if text[at] == 125:
+            return at + 1, count, had
+        if text[at] != 44:
+            return DOUBT, count, 0
+        at = space(text, at + 1)
+
+
+@jit
+def agrees(row: Ints, had: int, needed: int, block: int, ids: int) -> bool:
+    """Tell whether a line has what it needs, and its ids are as many as its length takes."""
+    if had & needed != needed or (had >> BLOCK & 1 and row[BLOCK] != block):
+        return False
+    if row[INPUT] > _MOST_TOKENS or row[OUTPUT] > _MOST_TOKENS:
+        return False
+    if row[CHAT] < -1 or row[PARENT] < -1:
+        return False
+    return bool(ids == (row[INPUT] + block - 1) // block)
+
+
+@jit
+def scan(
+    text: Bytes,
+    end: int,
+    hashes: Ints,
+    needed: int,
+    block: int,
+    line: int,
+    rows: Ints,
+    times: Floats,
+    starts: Ints,
+    ids: Ints,
+) -> tuple[int, int]:
+    """Read the lines of `text` up to `end`: its last byte ends a line.
+
+    Fills a row of `rows` a request (its fields by number; its line in the column IDS), `times`
+    in the file's unit, `starts` and `ids`; returns how many requests and ids, DOUBT and 0 where
+    a line isn't plain.
+    """
+    at, count, requests = 0, 0, 0
+    starts[0] = 0
+    while at < end:
+        at = space(text, at)
+        if text[at] == 10:
+            at, line = at + 1, line + 1
+            continue
+        row = rows[requests]
+        row[CHAT], row[PARENT], before = -1, -1, count
+        at, count, had = line_of(text, at, hashes, row, times[requests:], ids, count)
+        if at == DOUBT or not agrees(row, had, needed, block, count - before):
+            return DOUBT, 0
+        at = space(text, at)
+        if text[at] != 10:
+            return DOUBT, 0
+        row[IDS] = line
+        at, line, requests = at + 1, line + 1, requests + 1
+        starts[requests] = count
+    return requests, count
