@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+from kvgate.engine import path_traffic
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading
 from kvgate.probes import kernel_since, nvmeof_discovery, nvmeof_paths, pings, roce_counters
@@ -13,7 +14,6 @@ from kvgate.spec.fabric_load import PathsWorkload
 from kvgate.spec.inventory import Host
 from kvgate.suite import Bench, NotRunError, settles
 from kvgate.witness import Answer, Witness
-from kvgate.workloads import path_traffic
 
 MESSAGES = ("log.new_nvme_errors", "log.new_network_errors", "log.new_link_flaps")
 """What the kernel says of paths, by the measures of its log."""

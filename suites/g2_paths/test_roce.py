@@ -6,6 +6,8 @@ import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
 
+from kvgate.engine import perftest
+from kvgate.engine.perftest import Run, Side
 from kvgate.probes import pings, roce, roce_counters
 from kvgate.probes.base import answer
 from kvgate.probes.roce_counters import Taken
@@ -15,8 +17,6 @@ from kvgate.spec.fabric_load import PerftestWorkload
 from kvgate.spec.inventory import Host
 from kvgate.suite import Bench, Block, NotRunError, settles
 from kvgate.witness import Testimony
-from kvgate.workloads import perftest
-from kvgate.workloads.perftest import Run, Side
 
 OUT, BACK, TOGETHER = "out", "back", "together"
 

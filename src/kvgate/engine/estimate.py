@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from kvgate.engine import estimate_pts
+from kvgate.engine import estimate_pts, path_traffic, perftest
 from kvgate.serving.config import MODELS
 from kvgate.spec.failover import FailoverWorkload
 from kvgate.spec.inventory import Inventory
@@ -15,8 +15,6 @@ from kvgate.workloads import (
     failover,
     fio,
     grid,
-    path_traffic,
-    perftest,
     replay_plan,
 )
 from kvgate.workloads.pts import Range
