@@ -39,6 +39,31 @@ _MACHINE = """\
         - {{name: dataA, mtu: 4200 B}}
         - {{name: dataB, mtu: 4200 B}}
 """
+_FABRIC = """\
+      host_nqn: nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000002
+      nvmeof:  # as /lab/connect.sh connects it
+        - name: array1
+          nqn: nqn.2026-11.lab:array1
+          transport: tcp
+          serial: LAB0000000000001
+          namespaces: 1
+          iopolicy: round-robin
+          keep_alive: 3 s
+          ctrl_loss_tmo: 600 s
+          reconnect_delay: 2 s
+          fast_io_fail_tmo: 2 s
+          queues: 1  # the machine has one processor
+          mtu: 4200 B
+          discovery: [{target: 10.77.1.1, port: 4420}, {target: 10.77.2.1, port: 4420}]
+          paths:
+            - {name: a, target: 10.77.1.1, host: 10.77.1.2}
+            - {name: b, target: 10.77.2.1, host: 10.77.2.2}
+      fabric:  # soft-RoCE; what a pair is held against is a rate that an emulated CPU may reach
+        - {name: a, nic: dataA, address: 10.77.1.2, gid_index: 1, to: tgt, to_nic: dataA,
+           to_address: 10.77.1.1, rate: 100 Mbit/s}
+        - {name: b, nic: dataB, address: 10.77.2.2, gid_index: 1, to: tgt, to_nic: dataB,
+           to_address: 10.77.2.1, rate: 100 Mbit/s}
+"""
 _LABHOST = """\
   labhost:  # this machine, which pulls the cables: `kvgate lab fault NAME`
     roles: [client]
@@ -65,7 +90,7 @@ def text(ports: Mapping[str, int], folder: str, name: str = DEFAULT) -> str:
         )
         for vm in (INI, TGT)
     ]
-    return "\n".join([_HEAD + machines[0], machines[1], _LABHOST])
+    return "\n".join([_HEAD + machines[0] + _FABRIC, machines[1], _LABHOST])
 
 
 def shipped() -> str:
