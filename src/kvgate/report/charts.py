@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Measurement
-from kvgate.report import bars, heat, latency, ratios, soak, strips
+from kvgate.report import bars, failover, heat, latency, ratios, soak, strips
 from kvgate.report.series import Grouped, grouped
 from kvgate.report.sources import Sources
 from kvgate.report.views import Chart
@@ -54,6 +54,7 @@ def _fio(gate: str, sources: Sources) -> Iterator[Chart]:
     if drawn := latency.chart(gate, jobs, sources):
         yield drawn
     yield from heat.charts(gate, taken, _by_host(taken))
+    yield from failover.charts(gate, sources.measurements, sources)
 
 
 def _bars(

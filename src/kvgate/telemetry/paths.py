@@ -11,7 +11,7 @@ from typing import Self
 from kvgate.errors import HarnessError, KvgateError
 from kvgate.model.record import EvidenceRef
 from kvgate.telemetry import paths_script
-from kvgate.telemetry.paths_seen import LINE_CAP_BYTES, Moment, PathId, parse
+from kvgate.telemetry.paths_seen import LINE_CAP_BYTES, Follower, Moment, PathId
 from kvgate.transport.base import HostProcess
 from kvgate.witness import Witness, as_evidence
 
@@ -50,6 +50,7 @@ class PathWatch:
         self._deadline_s = deadline_s
         self._process: HostProcess | None = None
         self._held = b""
+        self._follower = Follower()
         self._heard = time.monotonic()
         self._ahead_s: float | None = None  # of our monotonic clock's time, the host's uptime
         self._trouble: KvgateError | None = None
@@ -137,7 +138,7 @@ class PathWatch:
             *lines, self._held = (self._held + piece).split(b"\n")
             try:
                 for line in lines:
-                    self._note(parse(line), arrived)
+                    self._note(self._follower.moment(line), arrived)
                 if len(self._held) > LINE_CAP_BYTES:
                     raise HarnessError(f"{self.host}: the watcher of paths prints without end")
             except KvgateError as err:

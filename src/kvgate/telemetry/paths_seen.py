@@ -75,6 +75,33 @@ class Moment:
         return frozenset(name for name, each in self.paths.items() if each.best)
 
 
+class Follower:
+    """Reads one line after the other, and knows a path again while it is not connected.
+
+    The kernel tells the host's own address (``src_addr``) of connected paths only.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, PathId] = {}  # by controller
+
+    def moment(self, line: bytes) -> Moment:
+        """Return what `line` tells; raises ParseError as `parse` does."""
+        seen = parse(line)
+        paths: dict[PathId, PathState] = {}
+        for name, state in seen.paths.items():
+            known = self._known.get(state.controller)
+            if known is not None and not name.source and known == _from(name, known.source):
+                paths[known] = state
+            else:
+                paths[name] = state
+        self._known |= {state.controller: name for name, state in paths.items()}
+        return dataclasses.replace(seen, paths=paths)
+
+
+def _from(name: PathId, source: str) -> PathId:
+    return dataclasses.replace(name, source=source)
+
+
 def parse(line: bytes) -> Moment:
     """Return what one line tells; raises ParseError where it is none of the watcher's."""
     words = line.decode("utf-8", "replace").split(" ")

@@ -14,7 +14,7 @@ from kvgate.errors import HarnessError, KvgateError, ParseError
 from kvgate.spec.inventory import Host, Role
 from kvgate.telemetry import paths_script
 from kvgate.telemetry.paths import PathWatch, away, departures
-from kvgate.telemetry.paths_seen import Moment, PathId, PathState, parse
+from kvgate.telemetry.paths_seen import Follower, Moment, PathId, PathState, parse
 from kvgate.transport.local import LocalTransport
 from kvgate.witness import Witness
 
@@ -25,6 +25,16 @@ LINE = (
 )
 A = PathId("tcp", "10.77.1.1", "4420", "10.77.1.2")
 B = PathId("rdma", "10.77.2.1", "4420")
+
+
+def test_a_path_is_the_same_one_while_it_is_not_connected() -> None:
+    follower = Follower()
+    gone = LINE.replace(b",src_addr=10.77.1.2 live", b" connecting")
+    assert list(follower.moment(LINE).paths) == [A, B]
+    assert list(follower.moment(gone).paths) == [A, B]
+    assert follower.moment(gone).paths[A].state == "connecting"
+    moved = gone.replace(b"10.77.1.1", b"10.77.7.7")
+    assert PathId("tcp", "10.77.7.7", "4420") in follower.moment(moved).paths
 
 
 def at(uptime: float, **states: str) -> Moment:
