@@ -35,6 +35,7 @@ _AHEAD_S = 1.0
 _ASK_S = 20.0
 _CLOCK_LOOKS = 3
 _LONGEST_ARGUMENT = 64 * 1024
+_REFUSED = 2  # the program's exit status where it said why nothing can be measured
 
 OnProgress = Callable[[str], None]
 
@@ -242,9 +243,12 @@ def _one(witness: Witness, spec: Spec, starts: _Starts | None, on_progress: OnPr
             lines.answer()
             result = process.wait(deadline_s)
         ref = witness.keep(as_evidence(result))
+        if result.exit_status not in (0, _REFUSED):
+            said = result.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+            raise CommandError(
+                witness.host.name, f"the replay broke: {''.join(said) or result.describe()}"
+            )
         found = parsed(witness.host.name, result.stdout)
-        if not found.whole and not any(level.line["lost"] for level in found.levels):
-            raise CommandError(witness.host.name, f"the replay broke: {result.describe()}")
         return Told(found, (*there.evidence, ref), ahead)
 
 
