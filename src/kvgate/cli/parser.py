@@ -50,7 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
         default=".",
         help="the folder with gates/, suites/, inventory/ (default: found upwards)",
     )
-    from kvgate.cli.parser_assess import add_assess
+    from kvgate.cli.parser_assess import add_assess, add_capture
     from kvgate.cli.parser_lab import add_lab
     from kvgate.cli.parser_predict import add_claims, add_predict
     from kvgate.cli.parser_replay import add_replay
@@ -68,6 +68,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_replay(verbs, _add, _verb)
     add_claims(verbs, _add, _verb)
     add_assess(verbs, _add, _verb)
+    add_capture(verbs, _add, _verb)
     add_scan(verbs, _add, _verb)
     add_lab(verbs, _add, _verb)
     return parser

@@ -48,3 +48,32 @@ def add_assess(verbs: Any, add: Add, verb: Callable[[str, str], Verb]) -> None:
         "--html", "-o", dest="out", metavar="FILE", help="also write a page, never over a file"
     )
     parser.set_defaults(verb=verb("assess", "assess_verb"))
+
+
+def add_capture(verbs: Any, add: Add, verb: Callable[[str, str], Verb]) -> None:
+    """Add capture to `verbs`, likewise."""
+    parser = add(
+        verbs,
+        "capture",
+        "write a site's own workload as a trace without its texts: salted hashes of prefix blocks",
+        "kvgate capture --access-log requests.jsonl --out site.jsonl\n"
+        "         kvgate capture --proxy http://127.0.0.1:8000 --listen 8100 --out site.jsonl",
+    )
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument(
+        "--access-log", metavar="FILE", nargs="+", help="OpenAI-style requests as JSON lines"
+    )
+    source.add_argument("--engine-log", metavar="FILE", nargs="+", help="vLLM's log of requests")
+    source.add_argument("--proxy", metavar="URL", help="pass requests through to this engine")
+    parser.add_argument(
+        "--listen",
+        metavar="[HOST:]PORT",
+        default="8100",
+        help="with --proxy: where; on 127.0.0.1 unless a host is told (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--block", metavar="TOKENS", type=int, default=16, help="default: %(default)s"
+    )
+    parser.add_argument("--tokenizer", metavar="FILE", help="tokenizer.json; without: 4 bytes each")
+    parser.add_argument("--out", "-o", metavar="FILE", required=True, help="never over a file")
+    parser.set_defaults(verb=verb("capture", "capture_verb"))
