@@ -21,6 +21,7 @@ import pytest
 
 from kvgate.errors import NotRunError, ParseError, UsageError
 from kvgate.workloads import dask_cluster, scan, scan_dask
+from kvgate.workloads.scanner import pool
 from kvgate.workloads.scanner.engine import Asked, Progress
 
 HOW = ("elapsed_s", "through_cache_bytes")
@@ -100,27 +101,24 @@ def test_without_any_library_the_counts_are_the_same(tmp_path: Path, tree: Path,
         assert found[name] == here[name]
 
 
-class Killing:
-    """Kills a worker process of ours, each time one says that it begins."""
+def killing(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """Kill workers as they are born, so many of them."""
+    really = pool.Processes._added
+    left = [times]
 
-    def __init__(self, times: int) -> None:
-        self.left = times
+    def added(self: pool.Processes, worker: Any) -> Any:
+        if left[0]:
+            left[0] -= 1
+            worker.kill()
+        return really(self, worker)
 
-    def popen(self, *words: Any, **more: Any) -> Any:
-        started = _popen(*words, **more)
-        if self.left:
-            self.left -= 1
-            started.send_signal(signal.SIGKILL)
-        return started
-
-
-_popen = subprocess.Popen
+    monkeypatch.setattr(pool.Processes, "_added", added)
 
 
 def test_a_worker_that_is_killed_is_replaced(
     tree: Path, here: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kvgate.workloads.scanner.pool.subprocess.Popen", Killing(1).popen)
+    killing(monkeypatch, 1)
     assert content(scan.scan(Asked([str(tree)], jobs=1), unheard)) == content(
         here,
     )
@@ -129,7 +127,7 @@ def test_a_worker_that_is_killed_is_replaced(
 def test_pieces_that_no_worker_brings_back_are_named(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kvgate.workloads.scanner.pool.subprocess.Popen", Killing(2).popen)
+    killing(monkeypatch, 2)
     found = scan.scan(Asked([str(tree)], jobs=1), unheard)
     assert found["left_out_bytes"] == found["listed"]["bytes"] > 0
     assert found["problems"]["count"] == 40
@@ -148,7 +146,7 @@ def test_killed_with_kill_9_it_goes_on(tmp_path: Path) -> None:
     program += "e._SAVE_S = 0.0; e._SAVE_SHARE = 0; e._TELL_S = 0.0; sys.exit(m.main())"
     script = tmp_path / "go.py"
     script.write_text(program)
-    killed = _popen([sys.executable, str(script), asked], stdout=subprocess.PIPE)
+    killed = subprocess.Popen([sys.executable, str(script), asked], stdout=subprocess.PIPE)
     assert killed.stdout is not None
     for line in killed.stdout:
         if json.loads(line).get("progress", [0, 0])[1]:
@@ -195,10 +193,10 @@ def cluster(workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
     scheduler += ["--host", "127.0.0.1", "--port", str(port)]
-    started = [_popen(scheduler, **quiet)]
+    started = [subprocess.Popen(scheduler, **quiet)]
     try:
         for _ in range(workers):
-            started.append(_popen(common, **quiet))
+            started.append(subprocess.Popen(common, **quiet))
         yield address, started[1:]
     finally:
         for each in started:

@@ -27,8 +27,8 @@ SIZES = (4096, 8192, 32768, 131072)
 SAMPLES = 1024
 """How many blocks are compressed, about."""
 
-_OURS_BYTES = 130 * MB
-_WORKER_BYTES = 60 * MB
+_OURS_BYTES = 120 * MB
+_WORKER_BYTES = 30 * MB
 _FEWEST_KEYS = 4096
 _SAVE_S = 5.0
 _SAVE_SHARE = 20
@@ -70,7 +70,7 @@ def jobs_of(asked: Asked) -> int:
 def settings_of(asked: Asked, total: int) -> Settings:
     """Return the settings for a tree of `total` bytes; raises ScanError where memory is too small.
 
-    Content-defined chunks are left out where nothing can cut them, as the result tells. Half of what
+    Content-defined chunks are left out where nothing can cut them; the result tells. Half of what
     the processes themselves leave is for the merged keys, half for the workers' own.
     """
     sizes = tuple(sorted(set(asked.sizes)))
