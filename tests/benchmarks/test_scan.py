@@ -180,7 +180,7 @@ def test_memory_for_ten_terabytes(tree: Path) -> None:
     limited = peak(tree)  # at 1 GB
     unlimited = small + slope * TEN_TB
     print(
-        f"\nmemory: {limited / 1e6:,.0f} MB of 1,000 MB for {size_of(tree) / GB:.1f} GB; at a limit "
+        f"\nmemory: {limited / 1e6:,.0f} MB of 1 GB for {size_of(tree) / GB:.1f} GB; at a limit "
         f"of 400 MB {small / 1e6:,.0f} and {full / 1e6:,.0f} MB, {slope * GB / 1e3:,.1f} kB a GB; "
         f"without a limit 10 TB would take {unlimited / GB:,.1f} GB"
     )
