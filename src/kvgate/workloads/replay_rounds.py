@@ -20,7 +20,7 @@ DEFAULT_READERS = 8
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rounds:
-    """What the rounds came to; ``not_cold`` holds why a restore's cold is not proven."""
+    """What the rounds came to; ``not_cold`` holds, level by level, why it does not count."""
 
     cells: tuple[Cells, ...]
     found: TwoByTwo
@@ -72,7 +72,7 @@ def rounds(witness: Witness, spec: replay.Spec, many: int) -> Rounds:
             problems += [why for each in levels if (why := each.not_cold or each.disturbed)]
             rates.update({(dedup, level.line["readers"] > 1): _rate(level) for level in levels})
         cells.append(cells_of(rates))
-    return Rounds(tuple(cells), two_by_two(cells), tuple(dict.fromkeys(problems)))
+    return Rounds(tuple(cells), two_by_two(cells), tuple(problems))
 
 
 def cells_of(rates: dict[tuple[bool, bool], float]) -> Cells:
