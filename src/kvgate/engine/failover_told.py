@@ -130,14 +130,18 @@ def left_after(moments: Sequence[Moment], loss: Loss, times: Times) -> Reading:
 
 
 def recovered_at(moments: Sequence[Moment], before: Moment, times: Times) -> float | None:
-    """Return when all paths were first as `before` again after the undo."""
-    undone = times.undone
-    if undone is None:
+    """Return when all paths were as `before` again, for good, by the time the repair was proven.
+
+    What leaves after that is a path that flaps.
+    """
+    if times.undone is None or times.repaired is None:
         return None
-    return next(
-        (each.uptime_s for each in moments if each.uptime_s >= undone and not away(each, before)),
-        None,
-    )
+    away_at = times.undone
+    for each in moments:
+        if each.uptime_s <= times.repaired and away(each, before):
+            away_at = max(away_at, each.uptime_s)
+    later = (each for each in moments if each.uptime_s >= away_at and not away(each, before))
+    return next((each.uptime_s for each in later), None)
 
 
 def of_repair(recovered: float | None, times: Times) -> Iterator[Reading]:

@@ -15,6 +15,8 @@ from kvgate.telemetry.paths import PathWatch, away
 from kvgate.telemetry.paths_seen import LIVE, Moment, PathId
 from kvgate.witness import Witness
 
+_MAY_TAKE_ALL = ("both_paths", "target_restart")
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
@@ -41,7 +43,7 @@ def lost_by(template: FaultTemplate, before: Moment, where: str) -> Loss:
             known = ", ".join(map(str, sorted(before.paths))) or "none"
             reasons.append(f"{where}: no path goes to {each.address}; there are: {known}")
     left = before.best - taken
-    if template.takes_paths and template.kind != "both_paths" and not left:
+    if template.takes_paths and template.kind not in _MAY_TAKE_ALL and not left:
         reasons.append(f"{where}: no live, optimized path would be left")
     if template.kind == "both_paths" and (rest := set(before.paths) - taken):
         names = ", ".join(map(str, sorted(rest)))
@@ -76,7 +78,7 @@ def paths_lost(
     since = watch.now_s()
 
     def there() -> None:
-        _seen_gone(doing, loss, watch, since)
+        seen_gone(doing, loss, watch, since)
 
     def again() -> None:
         _connected(doing, loss, watch, initiator)
@@ -88,7 +90,8 @@ def paths_lost(
         yield injection
 
 
-def _seen_gone(doing: Doing, loss: Loss, watch: PathWatch, since: float) -> None:
+def seen_gone(doing: Doing, loss: Loss, watch: PathWatch, since: float) -> None:
+    """Return once each path that the fault takes was seen to be away; raises HarnessError."""
     gone: set[PathId] = set()
 
     def all_gone(seen: Moment) -> bool:

@@ -14,6 +14,9 @@ from kvgate.lab.progress import Say, Waiting
 _PROOF_S = 120.0
 _PORTS = {"tcp-a": 1, "tcp-b": 2, "rdma-a": 11, "rdma-b": 12}
 _NVMET = "/sys/kernel/config/nvmet/ports"
+BOOTS = "boots"
+"""The file of a machine that was reset: how many boots its console must show by then."""
+
 _NQN = "nqn.2026-11.lab:array1"
 
 
@@ -93,6 +96,19 @@ def _port(name: str, number: int) -> Fault:
     return Fault(f"tgt's port {number} ({name}) is off", off, on)
 
 
+def _ports(*names: str) -> Fault:
+    each = [_port(name, _PORTS[name]) for name in names]
+
+    def all_of(which: str) -> Callable[[_Scene], None]:
+        def act(scene: _Scene) -> None:
+            for fault in each:
+                getattr(fault, which)(scene)
+
+        return act
+
+    return Fault(f"tgt's ports {' and '.join(names)} are off", all_of("do"), all_of("undo"))
+
+
 def _ana(name: str, number: int, state: str) -> Fault:
     def set_to(wanted: str) -> Callable[[_Scene], None]:
         def act(scene: _Scene) -> None:
@@ -108,11 +124,13 @@ def _ana(name: str, number: int, state: str) -> Fault:
 def _reset(machine: str) -> Fault:
     def reset(scene: _Scene) -> None:
         boots = scene.guests.boots(machine)
+        (scene.lab.places.of(machine) / BOOTS).write_text(str(boots + 1), "ascii")
         scene.hmp(machine, "system_reset")
-        scene.say(f"{machine} was reset after {boots} boots")
 
     def until_up(scene: _Scene) -> None:
-        scene.guests.until_up(machine, boots=scene.guests.boots(machine))
+        wanted = scene.lab.places.of(machine) / BOOTS
+        boots = int(wanted.read_text("ascii")) if wanted.exists() else 1
+        scene.guests.until_up(machine, boots=boots)
 
     return Fault(f"{machine} is reset, as by a loss of power", reset, until_up)
 
@@ -131,7 +149,7 @@ def _freeze(machine: str) -> Fault:
 
 
 def _pull(machine: str, drive: vm.Drive) -> Fault:
-    present = f"grep -l '{drive.serial}' /sys/class/nvme/nvme*/serial 2>/dev/null | grep -c ."
+    present = f"grep -l '{drive.serial}' /sys/class/nvme/nvme*/serial 2>/dev/null | wc -l"
 
     def pull(scene: _Scene) -> None:
         scene.hmp(machine, "device_del", id=f"d-{drive.name}")
@@ -149,6 +167,8 @@ _FAULTS: dict[str, Fault] = {
     "cable-b": _cable("B"),
     "cables": _cable("A", "B"),
     **{f"port-{name}": _port(name, number) for name, number in _PORTS.items()},
+    "ports-tcp": _ports("tcp-a", "tcp-b"),
+    "ports-rdma": _ports("rdma-a", "rdma-b"),
     **{f"ana-{name}": _ana(name, number, "inaccessible") for name, number in _PORTS.items()},
     **{f"ana-slow-{name}": _ana(name, n, "non-optimized") for name, n in _PORTS.items()},
     **{f"ana-change-{name}": _ana(name, n, "change") for name, n in _PORTS.items()},

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from kvgate.lab import inventory_faults
 from kvgate.lab.places import DEFAULT, Places
 from kvgate.lab.vm import INI, TGT, VMS
 from kvgate.spec.inventory import Inventory
@@ -51,7 +53,7 @@ _FABRIC = """\
           keep_alive: 3 s
           ctrl_loss_tmo: 600 s
           reconnect_delay: 2 s
-          fast_io_fail_tmo: 2 s
+          fast_io_fail_tmo: 8 s
           queues: 1  # the machine has one processor
           mtu: 4200 B
           discovery: [{target: 10.77.1.1, port: 4420}, {target: 10.77.2.1, port: 4420}]
@@ -76,8 +78,13 @@ _WHAT = {
 _MAY_BE_WRITTEN = ("LAB-INI-FREE", "LAB-INI-USED")
 
 
-def text(ports: Mapping[str, int], folder: str, name: str = DEFAULT) -> str:
-    """Return the inventory of the lab `name` below the cache `folder`, reached by `ports`."""
+def text(
+    ports: Mapping[str, int], folder: str, name: str = DEFAULT, kvgate: Path | None = None
+) -> str:
+    """Return the inventory of the lab `name` below the cache `folder`, reached by `ports`.
+
+    `kvgate` is where that command is, if not in the PATH.
+    """
     machines = [
         _MACHINE.format(
             name=vm.name,
@@ -90,7 +97,10 @@ def text(ports: Mapping[str, int], folder: str, name: str = DEFAULT) -> str:
         )
         for vm in (INI, TGT)
     ]
-    return "\n".join([_HEAD + machines[0] + _FABRIC, machines[1], _LABHOST])
+    labhost = _LABHOST + inventory_faults.tools(kvgate)
+    return "\n".join(
+        [_HEAD + machines[0] + _FABRIC, machines[1], labhost, inventory_faults.text(name)]
+    )
 
 
 def shipped() -> str:
@@ -103,8 +113,14 @@ def write(places: Places, ports: Mapping[str, int]) -> Path:
     keytype, key = (places.keys / "host_key.pub").read_text("ascii").split()[:2]
     known = [f"{host_name('127.0.0.1', port)} {keytype} {key}\n" for port in ports.values()]
     (places.state / "known_hosts").write_text("".join(known), "ascii")
-    places.inventory.write_text(text(ports, str(places.cache), places.name), "utf-8")
+    places.inventory.write_text(text(ports, str(places.cache), places.name, _kvgate()), "utf-8")
     return places.inventory
+
+
+def _kvgate() -> Path | None:
+    """Return this installation's own command, where it has one beside its Python."""
+    path = Path(sys.executable).with_name("kvgate")
+    return path if path.is_file() else None
 
 
 def hosts(places: Places, ports: Mapping[str, int]) -> Inventory:
@@ -131,4 +147,6 @@ def _disks(vm: str) -> str:
         if drive.serial in _MAY_BE_WRITTEN:
             fields += ", destructive: true"
         lines.append(f"        - {{{fields}}}")
+    if vm == INI.name:
+        lines.append(f"        - {{{inventory_faults.DISK}}}")
     return "\n".join(lines)

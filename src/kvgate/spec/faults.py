@@ -116,7 +116,7 @@ class FaultTemplate(Strict):
             raise ValueError(f"takes: {self.kind} names the paths that it takes away")
         if not self.takes_paths and self.takes:
             raise ValueError(f"takes: {self.kind} is proven by the array's own answer")
-        if not self.takes_paths and self.by is None and not (self.prove and self.proved_back):
+        if self.by is None and not _answered(self.kind, self.prove, self.proved_back):
             raise ValueError(f"{self.kind} takes 'prove' and 'proved_back': the array's own answer")
         if self.beyond and self.kind != "both_paths":
             raise ValueError("beyond goes with both_paths")
@@ -138,6 +138,14 @@ class FaultTemplate(Strict):
         )
 
 
+def _answered(kind: Kind, prove: Words | None, proved_back: Words | None) -> bool:
+    """Tell whether a fault inside the array has the answers that prove it, and its repair.
+
+    A loss of power takes all paths along, which is proof enough of it.
+    """
+    return kind in PATH_KINDS or bool((prove or kind == "power_loss") and proved_back)
+
+
 def filled(template: FaultTemplate, way: FaultWay | None) -> FaultTemplate:
     """Return `template` with its commands: those of `way` where it is given by an adapter's.
 
@@ -148,7 +156,7 @@ def filled(template: FaultTemplate, way: FaultWay | None) -> FaultTemplate:
             raise ValueError(f"'{way.fault}' is a {way.kind}, not a {template.kind}")
         given = {name: getattr(way, name) for name in ("do", "undo", "prove", "proved_back")}
         template = template.model_copy(update={**given, "by": None})
-        if not template.takes_paths and not (template.prove and template.proved_back):
+        if not _answered(way.kind, way.prove, way.proved_back):
             raise ValueError(f"'{way.fault}' has not both prove and proved_back")
     spelt = {
         name: [word.replace(_ITEM, template.item or _ITEM) for word in each]

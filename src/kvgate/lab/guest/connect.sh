@@ -18,7 +18,7 @@ if [[ -n ${HOSTNQN:-} ]]; then as=(--hostnqn "$HOSTNQN" --hostid "$HOSTID"); fi
 for n in ${NETWORKS:-1 2}; do
     nvme connect -t "$1" -a "10.77.$n.$T" -s 4420 -n "$NQN" "${as[@]}" \
         --ctrl-loss-tmo="${LOSS:-600}" --reconnect-delay="${DELAY:-2}" --keep-alive-tmo="${KATO:-3}" \
-        --fast_io_fail_tmo="${FAST:-2}" --nr-io-queues="${QUEUES:-2}"
+        --fast_io_fail_tmo="${FAST:-8}" --nr-io-queues="${QUEUES:-2}"
 done
 for s in /sys/class/nvme-subsystem/*; do
     if [[ $(<"$s/subsysnqn") == "$NQN" ]]; then echo "${POLICY:-round-robin}" >"$s/iopolicy"; fi
