@@ -55,6 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     from kvgate.cli.parser_predict import add_claims, add_predict
     from kvgate.cli.parser_replay import add_replay
     from kvgate.cli.parser_scan import add_scan
+    from kvgate.cli.parser_telemetry import add_telemetry
 
     verbs = parser.add_subparsers(
         title="verbs", metavar="VERB", required=True, parser_class=_Parser
@@ -70,6 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_assess(verbs, _add, _verb)
     add_capture(verbs, _add, _verb)
     add_scan(verbs, _add, _verb)
+    add_telemetry(verbs, _add, _verb)
     add_lab(verbs, _add, _verb)
     return parser
 

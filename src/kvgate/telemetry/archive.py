@@ -126,8 +126,8 @@ class Archive:
 
         Raises UsageError where there is no such series.
         """
-        if at_most < 1:
-            raise UsageError(f"{at_most} points are none")
+        if at_most < 2:
+            raise UsageError(f"{at_most} points are no line: 2 or more")
         found = [
             (part, held, spec)
             for part in self._parts
@@ -146,8 +146,7 @@ class Archive:
         length = max(1, min(end_ms, last + 1) - max(begin_ms, first))
         if length / every <= at_most:
             return _samples(series, name, there, begin_ms, end_ms)
-        width = next((1000 * s for s in LEVELS_S if length / (1000 * s) <= at_most - 1), 0)
-        width = width or 3_600_000 * math.ceil(length / 3_600_000 / max(1, at_most - 1))
+        width = _width_ms(max(begin_ms, first), min(end_ms, last + 1), at_most)
         return _binned(series, name, there, (begin_ms, end_ms), width)
 
     def gaps(self, host: str | None = None, group: str = "fast") -> dict[str, tuple[Gap, ...]]:
@@ -181,6 +180,13 @@ class Archive:
                     raise DamagedRunError(f"{part.path}: an event can't be read: {err!r}") from err
                 if wanted:
                     yield event
+
+
+def _width_ms(begin_ms: int, end_ms: int, at_most: int) -> int:
+    """Return the least width, of a level or whole hours, that takes at most so many bins."""
+    hour = 1000 * LEVELS_S[-1]
+    widths = itertools.chain((1000 * s for s in LEVELS_S), itertools.count(2 * hour, hour))
+    return next(w for w in widths if (end_ms - 1) // w - begin_ms // w < at_most)
 
 
 def has_telemetry(path: Path) -> bool:
@@ -234,16 +240,16 @@ def _binned(
 ) -> Line:
     """Return bins of `width_ms`, which may be wider than any level that is kept."""
     level = max(1000 * s for s in LEVELS_S if 1000 * s <= width_ms)
-    by_factor: dict[float, list[Bins]] = {}
+    by_unit: dict[tuple[int, int], list[Bins]] = {}
     for part, held, spec in there:
-        factor = 1 / _scale(spec)
+        unit = (1, _scale(spec))
         if spec[0] == "c":
-            factor *= 1000 / max(held.every_ms, 1)
-        by_factor.setdefault(factor, []).extend(part.bins(held, name, level))
+            unit = (1000, _scale(spec) * max(held.every_ms, 1))
+        by_unit.setdefault(unit, []).extend(part.bins(held, name, level))
     points: list[Point] = []
-    for factor, parts in by_factor.items():
+    for unit, parts in by_unit.items():
         if parts:
-            points += _points(joined(parts), factor, between, width_ms)
+            points += _points(joined(parts), unit, between, width_ms)
     points.sort(key=lambda each: each.at)
     width = width_ms / 1000
     gaps = tuple(
@@ -254,7 +260,9 @@ def _binned(
     return Line(series, width, tuple(points), gaps)
 
 
-def _points(bins: Bins, factor: float, between: tuple[int, int], width_ms: int) -> Iterator[Point]:
+def _points(
+    bins: Bins, unit: tuple[int, int], between: tuple[int, int], width_ms: int
+) -> Iterator[Point]:
     order = np.argsort(bins.t, kind="stable")
     ordered = Bins(
         bins.width_ms,
@@ -266,7 +274,10 @@ def _points(bins: Bins, factor: float, between: tuple[int, int], width_ms: int) 
     )
     wide = ordered.wider(width_ms)
     begin, end = between
+    times, per = unit
     keep = (wide.count[0] > 0) & (wide.t + width_ms > begin) & (wide.t < end)
     columns = (wide.t, wide.low[0], wide.total[0], wide.high[0], wide.count[0])
     for t, low, total, high, count in zip(*(each[keep].tolist() for each in columns), strict=True):
-        yield Point(t / 1000, low * factor, total * factor / count, high * factor, count)
+        yield Point(
+            t / 1000, low * times / per, total * times / per / count, high * times / per, count
+        )

@@ -88,11 +88,12 @@ class Channel:
     def watch(self) -> None:
         """Look after the sampler; costs next to nothing when it is well."""
         self._tell()
-        if self._reckoning is not None:
+        if self._asked_date is not None:
+            if time.monotonic() > self._asked_date:
+                self._asked_date = time.monotonic() + AGAIN_S
+                self._ask_date()
+        elif self._reckoning is not None:
             self._reckoning.tend()
-        elif self._asked_date is not None and time.monotonic() > self._asked_date:
-            self._asked_date = time.monotonic() + AGAIN_S
-            self._ask_date()
         silent_s = time.monotonic() - self._heard
         ended = self._process is None or self._process.poll()
         every_s = self._settings.every_s
@@ -112,7 +113,7 @@ class Channel:
             self._on_gap(f"{self.host}: {len(troubles) - MOST_TROUBLES} more of the kind")
 
     def _start(self) -> None:
-        self._heard = time.monotonic()
+        self._heard, self._asked_date = time.monotonic(), None
         listener = Listener()  # of its own: late bytes of the one before must not mix in
         settings = self._settings
         words = source.command(
@@ -208,7 +209,7 @@ class Channel:
             self._recorder.event(self.host, now, {"kind": "restart", "text": "the host restarted"})
         self._boot = hello.boot
         if not hello.python:
-            self._reckoning, self._asked_date = None, 0.0
+            self._asked_date = 0.0
         by = f"Python {hello.python}" if hello.python else "the shell: no Python 3.8 there"
         absent = "; ".join(f"{name}: {why}" for name, why in sorted(hello.absent.items()))
         text = f"sampled by {by}" + (f"; not sampled: {absent}" if absent else "")

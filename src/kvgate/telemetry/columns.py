@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import json
@@ -18,6 +19,7 @@ from kvgate.telemetry.wire import MISSING
 
 FORMAT = "kvgate-telemetry/1"
 _KEY = b"kvgate"
+_PIECE_BYTES = 2**20
 WORDS = ("host", "group", "series", "spec")
 NUMBERS = ("number", "every_ms", "width_ms", "first_ms")
 
@@ -47,33 +49,53 @@ def arrow() -> tuple[Any, Any]:
 
 
 class Sink(io.RawIOBase):
-    """A file for pyarrow to write to that goes through the one door to the disk."""
+    """A file for pyarrow to write to that goes through the one door to the disk.
+
+    Small pieces are put together. Once given up it takes what still comes and keeps none of it.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._file = disk.File(path, new=True)
         self._at = 0
+        self._held = bytearray()
+        self._given_up = False
 
     def writable(self) -> bool:
         """Return True."""
         return True
 
     def tell(self) -> int:
-        """Return how many bytes were written."""
+        """Return how many bytes came."""
         return self._at
 
     def write(self, data: Any) -> int:
         """Add `data`, whole."""
-        piece = bytes(data)
-        self._file.write(piece)
-        self._at += len(piece)
-        return len(piece)
+        size = len(data)
+        self._at += size
+        if not self._given_up:
+            self._held += data
+            if len(self._held) >= _PIECE_BYTES:
+                self._let_out()
+        return size
 
-    def close(self) -> None:
-        """Close the file; `disk.publish` syncs it."""
-        if not self.closed:
-            self._file.close()
-        super().close()
+    def _let_out(self) -> None:
+        held, self._held = bytes(self._held), bytearray()
+        try:
+            self._file.write(held)
+        except disk.WriteFailedError:
+            self._given_up = True
+            raise
+
+    def finish(self) -> None:
+        """Write what waits and close; `disk.publish` syncs the file."""
+        self._let_out()
+        self._file.close()
+
+    def give_up(self) -> None:
+        """Close the file; nothing more is written."""
+        self._given_up = True
+        self._file.close()
 
 
 class Rows:
@@ -140,13 +162,14 @@ class ColumnWriter:
         told = json.dumps({"format": FORMAT, "row_groups": self._index}, separators=(",", ":"))
         self._writer.add_key_value_metadata({_KEY: told.encode()})
         self._writer.close()
-        self._sink.close()
+        self._sink.finish()
         disk.publish(self._temporary, self.path)
 
     def abandon(self) -> None:
-        """Close and remove what was written so far."""
-        self._sink.close()
-        disk.remove(self._temporary)
+        """Remove what was written so far, as far as the disk lets one."""
+        self._sink.give_up()
+        with contextlib.suppress(disk.WriteFailedError):
+            disk.remove(self._temporary)
 
 
 class ColumnReader:

@@ -39,6 +39,7 @@ class Counters:
     """Follows the counters of one group of series; `names` in the order of the values."""
 
     def __init__(self, names: Sequence[str]) -> None:
+        self._names = tuple(names)
         self._devices = [name.rpartition(".")[0] for name in names]
         self._before: Matrix | None = None
         self._largest = np.zeros(len(names), np.int64)
@@ -46,6 +47,12 @@ class Counters:
     def restart(self) -> None:
         """Forget what they were: the next values are the first ones."""
         self._before = None
+
+    def follow(self, other: Counters) -> None:
+        """Go on from what `other`, of the names before these, knows of those that are here too."""
+        if other._before is not None:
+            known = dict(zip(other._names, other._before.tolist(), strict=True))
+            self._before = np.array([known.get(name, MISSING) for name in self._names], np.int64)
 
     def moved(self, rows: Matrix) -> tuple[Matrix, list[WentBack]]:
         """Return what each counter moved by up to each of `rows` (time × series), and which fell.
@@ -67,10 +74,7 @@ class Counters:
                 if (step := found[-1].step) is not None:
                     steps[row, series] = step
         self._largest = np.maximum(self._largest // 2, np.where(known, steps, 0).max(axis=0))
-        kept = rows[-1].copy()
-        gone = kept == MISSING
-        kept[gone] = first[gone]  # compared with what was known last, once it is back
-        self._before = kept
+        self._before = rows[-1].copy()
         return steps, found
 
     def _back(

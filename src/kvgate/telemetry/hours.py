@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -83,20 +83,23 @@ class Indexed:
         return found
 
 
+def logs_in(folder: Path, *, but: Path | None) -> list[Path]:
+    """Return the logs in `folder` in their order, without the one that is written (`but`)."""
+    return sorted(path for path in folder.iterdir() if path.name.endswith(LOG) and path != but)
+
+
 def settle(
-    folder: Path,
+    logs: Sequence[Path],
     *,
-    but: Path | None,
     journal: Callable[..., object],
     meanwhile: Callable[[], None],
     on_trouble: Callable[[str], None],
 ) -> None:
-    """Make columnar files of every log in `folder` but the one that is written (`but`).
+    """Make columnar files of each of `logs`, which nobody writes any more.
 
     A log that was altered stays as it is, and so do all where there is no pyarrow. `meanwhile` is
     called now and then. Raises StoreError where the disk fails.
     """
-    logs = sorted(path for path in folder.iterdir() if path.name.endswith(LOG) and path != but)
     if logs and (why := columns.absent()):
         on_trouble(f"telemetry stays in its logs: {why}")
         return

@@ -100,7 +100,7 @@ class Recorder:
                 return
             if before is not None and len(before):
                 self._flush(before)
-            number = before.group.number + 1 if before else 1
+            number = 1 if before is None else before.group.number + 1
             made = Group(host, group, number, every_ms, series)
             self._streams[host, group] = Stream(made, before)
 
@@ -192,8 +192,9 @@ class Recorder:
                 {"kind": "unkept", "text": text, "host": host, "t": now_ms, "count": count}
             )
         self._unkept.clear()
-        if self._ready():
-            for event in [each for held in self._events.values() for each in held]:
+        events = [each for held in self._events.values() for each in held]
+        if events and self._ready():
+            for event in events:
                 self._add(EVENT, compact(event))
         self._events.clear()
 
@@ -233,10 +234,11 @@ class Recorder:
         if self._settling:
             return
         self._settling = True
+        with self._lock:  # no log begins between looking at which there are and which is written
+            logs = hours.logs_in(self._folder, but=self._log.path if self._log else None)
         try:
             hours.settle(
-                self._folder,
-                but=self._log.path if self._log else None,
+                logs,
                 journal=self._journal,
                 meanwhile=lambda: self._write(last=False) if not self._over.is_set() else None,
                 on_trouble=self._on_trouble,

@@ -28,9 +28,11 @@ class Stream:
         self._t: list[int] = []
         self._uptime: list[int] = []
         self._rows: list[Row] = []
-        # The moment of the last sample goes over to the group's next names; values do not.
-        self._last_t: int | None = after._last_t if after else None
+        self._last_t: int | None = None
         self._last_uptime: int | None = None
+        if after is not None:  # the group's names have changed: what is in both goes on
+            self._last_t, self._last_uptime = after._last_t, after._last_uptime
+            self._counters.follow(after._counters)
 
     def add(self, t_ms: int, uptime_ms: int, row: Row) -> None:
         """Take one sample; of one that is not later than the last nothing is kept."""

@@ -28,6 +28,7 @@ _GROUP = re.compile(r"[a-z][a-zA-Z0-9:._-]{0,63}")
 _NAME = re.compile(r"[!-~]([ -~]{0,498}[!-~])?")
 _SPEC = re.compile(r"[cl](1|10|100|1000|1000000)?")
 _TEXT = 1000
+_ODD = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 class Names(NamedTuple):
@@ -91,7 +92,7 @@ class Listener:
                 yield from self._line(line)
             except ParseError as err:
                 yield err
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
+            except _ODD as err:
                 shown = plain(line[:60].decode("utf-8", "replace"))
                 yield ParseError(f"sampler: '{shown}': {type(err).__name__}: {err}")
         if len(self._held) > LONGEST_BYTES:
@@ -149,7 +150,7 @@ class Listener:
         named, told = group.decode("ascii"), _count(number)
         if named not in self._sizes or self._sizes[named][0] != told:
             raise ParseError(f"sampler: a sample of '{plain(named[:60])}' before its names")
-        row = np.array(values.split(b" "), dtype="S21").astype(np.int64)
+        row = np.array(list(map(int, values.split(b" "))), dtype=np.int64)
         if len(row) != self._sizes[named][1]:
             raise ParseError(
                 f"sampler: {len(row)} values for {self._sizes[named][1]} series of '{named}'"
