@@ -8,7 +8,7 @@ mkdir -p /dev/pts /dev/shm
 mount -t devpts -o mode=620,ptmxmode=666 devpts /dev/pts
 mount -t tmpfs shm /dev/shm
 mount -t tmpfs -o mode=755 run /run
-mkdir -p /run/sshd /run/lock /run/udev
+mkdir -p /run/sshd /run/lock /run/udev /var/tmp/kvgate  # the last: scratch of the inventory
 mount -t tmpfs tmp /tmp
 mount -t debugfs d /sys/kernel/debug 2>/dev/null
 
