@@ -1,0 +1,199 @@
+"""G3's replay on this machine, once as it is and once with each lie that it must catch."""
+
+import dataclasses
+import importlib
+import importlib.util
+import inspect
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from kvgate.engine.progress import Progress
+from kvgate.engine.workspace import Setup
+from kvgate.judge.comparison import Planned
+from kvgate.judge.gate import judge_gate
+from kvgate.model.finding import Attempt, Finding
+from kvgate.model.verdict import Verdict
+from kvgate.spec import load, yamlfile
+from kvgate.store.reader import RunReader
+from kvgate.store.run import RunWriter
+from kvgate.suite.bench import Bench
+from kvgate.workloads import replay, replay_place
+from kvgate.workloads.travel import program_of
+
+pytestmark = pytest.mark.whole
+
+ROOT = pathlib.Path(__file__).parents[2]
+PLAN = b"""
+plan: small
+title: G3's replay, small
+profile: acceptance
+seed: 11
+gates: [{gate: G3, suite: suites/g3_kv_tier, give_up_after: 60 s}]
+workloads:
+  replay: {arms: [local], rounds: 1, ranks: 1, tokens: 64, chunk_tokens: 16, sessions: 2,
+           concurrency: [2], readers: 4, plant: true, dedup_rounds: 5,
+           tier: {capacity: 20 MiB, percent: [50, 80]}}
+"""
+SETTLED = {"G3.100", "G3.101", "G3.110", "G3.111", "G3.112", "G3.113"}
+
+
+@dataclasses.dataclass
+class Rig:
+    """The suite's module, a bench on this machine, and the findings that came of it."""
+
+    suite: object
+    bench: Bench
+    setup: Setup
+    path: pathlib.Path
+
+    def judge(self, *only: str) -> dict[str, Finding]:
+        gate = self.setup.gates["G3"].value
+        result = judge_gate(
+            gate,
+            profile="acceptance",
+            inventory=self.setup.inventory.value,
+            expected=self.setup.expected,
+            taken=RunReader(self.path).measurements(),
+            attempts=[Attempt(criterion=each, outcome="ran") for each in only],
+            scoped_out={each.id: "x" for each in gate.criteria if each.id not in only},
+            planned=Planned(self.setup.plan.value.workloads.looks()),
+        )
+        return {each.criterion: each for each in result.findings if each.criterion in only}
+
+
+@pytest.fixture
+def rig(tmp_path: pathlib.Path):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    try:
+        if not replay_place.place_of(scratch, direct=True).device:
+            pytest.skip("no block device below counts bytes")
+    except replay_place.PlaceRefusedError as err:
+        pytest.skip(err.why)
+    inventory = f"""
+inventory: here
+hosts:
+  self: {{roles: [serving, client], transport: local, tools: {{python: {sys.executable}}},
+         scratch: {scratch}}}
+"""
+    setup = Setup(
+        load.plan_of(yamlfile.parse(PLAN, "plan.yaml"), None),
+        load.inventory_of(yamlfile.parse(inventory.encode(), "inventory.yaml")),
+        None,
+        {"G3": load.load_gate(ROOT / "gates/g3-kv-tier.yaml")},
+    )
+    spec = importlib.util.spec_from_file_location(
+        "replay_suite", ROOT / "suites/g3_kv_tier/test_replay.py"
+    )
+    suite = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(suite)
+    run = RunWriter.create(tmp_path / "run", {}, {})
+    bench = Bench("G3", setup, run, Progress(None))
+    yield Rig(suite, bench, setup, tmp_path / "run")
+    bench.close()
+    run.close()
+    assert not list(scratch.iterdir()), "the KV was left behind"
+
+
+def lying(monkeypatch: pytest.MonkeyPatch, module: str, right: str, lie: str) -> None:
+    """Have the program that travels lie in one place."""
+    sources = {n: inspect.getsource(importlib.import_module(n)) for n in replay._MODULES}
+    assert sources[module].count(right) == 1
+    sources[module] = sources[module].replace(right, lie)
+    packed = {name: text.encode() for name, text in sources.items()}
+    monkeypatch.setattr(replay, "program", lambda: program_of(packed, main=replay._MODULES[-1]))
+
+
+def test_an_honest_path_passes_and_a_resume_repeats_nothing(rig: Rig, monkeypatch) -> None:
+    def all_of_it() -> None:
+        rig.suite.test_sessions_replayed_on_each_arm(rig.bench)
+        rig.suite.test_gains_of_dedup_and_of_parallel_reads(rig.bench)
+        rig.suite.test_planted_faults_are_found(rig.bench)
+        rig.suite.test_tier_that_is_full(rig.bench)
+
+    all_of_it()
+    found = rig.judge(*SETTLED)
+    passed = {name for name, each in found.items() if each.verdict is Verdict.PASS}
+    assert passed >= {"G3.100", "G3.101", "G3.111", "G3.112"}
+    assert found["G3.113"].verdict is Verdict.INCONCLUSIVE, "its space has no end here"
+    assert "95 %" in str(found["G3.110"]), "five rounds carry an interval"
+    rig.bench.close()
+    timed = list((rig.path / "benchmarks").glob("*.json"))
+    assert [each.name for each in timed] == ["G3-1.json"]
+    taken = len(RunReader(rig.path).measurements())
+    monkeypatch.setattr(replay, "run", lambda *_, **__: pytest.fail("replayed again"))
+    all_of_it()
+    assert len(RunReader(rig.path).measurements()) == taken
+
+
+def test_a_path_that_flips_a_bit_fails(rig: Rig, monkeypatch) -> None:
+    right = "            os.close(fd)\n        return done\n"
+    lie = "            os.close(fd)\n        buffer[9] ^= session == place == 0\n        return done\n"
+    lying(monkeypatch, "kvgate.workloads.replay_tier", right, lie)
+    rig.suite.test_sessions_replayed_on_each_arm(rig.bench)
+    assert rig.judge("G3.100")["G3.100"].verdict is Verdict.FAIL
+
+
+def test_checks_that_find_nothing_fail_the_negative_control(rig: Rig, monkeypatch) -> None:
+    lying(
+        monkeypatch,
+        "kvgate.workloads.replay_tier",
+        "if _sum(buffer) == self._sums[chunk, version]:",
+        "if True:",
+    )
+    rig.suite.test_planted_faults_are_found(rig.bench)
+    assert rig.judge("G3.111")["G3.111"].verdict is Verdict.FAIL
+
+
+def test_restores_out_of_the_page_cache_are_not_cold(rig: Rig, monkeypatch) -> None:
+    honest = rig.suite.spec_of
+    warm = lambda *words: dataclasses.replace(honest(*words), direct=False)  # noqa: E731
+    monkeypatch.setattr(rig.suite, "spec_of", warm)
+    lying(
+        monkeypatch,
+        "kvgate.workloads.replay_place",
+        "os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)",
+        "pass",
+    )
+    rig.suite.test_sessions_replayed_on_each_arm(rig.bench)
+    assert rig.judge("G3.101")["G3.101"].verdict is Verdict.FAIL
+    taken = [m for m in RunReader(rig.path).measurements() if m.name == "replay.restore_bw"]
+    assert taken
+    assert all(each.value is None and "not cold" in each.problem for each in taken)
+
+
+SMALL = "--sessions 2 --ranks 1 --tokens 64 --chunk-tokens 16 --concurrency 2 --reads parallel:4"
+IN_A_MOUNT = """
+mount -o loop "$1/image" "$1/mounted" || exit 99
+"$2" -m kvgate replay --path "$1/mounted" $3 --full --capacity '1 GB'; echo "code $?"
+ls -A "$1/mounted"
+mount -o remount,ro "$1/mounted"
+"$2" -m kvgate replay --path "$1/mounted" $3; echo "code $?"
+"""
+
+
+def test_a_file_system_that_fills_up_and_one_that_is_read_only(tmp_path: pathlib.Path) -> None:
+    """For real: a small ext4 in a mount namespace of its own, which ends with its process."""
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(32 * 2**20)
+    (tmp_path / "mounted").mkdir()
+    mkfs = shutil.which("mkfs.ext4", path="/usr/sbin:/sbin:/usr/bin:/bin")
+    if os.geteuid() != 0 or mkfs is None:
+        pytest.skip("takes root and mkfs.ext4")
+    subprocess.run([mkfs, "-q", str(image)], check=True, timeout=60)
+    words = ["sh", "-c", IN_A_MOUNT, "sh", str(tmp_path), sys.executable, SMALL]
+    done = subprocess.run(
+        ["unshare", "-m", *words], capture_output=True, text=True, timeout=200, cwd=tmp_path
+    )
+    if done.returncode == 99:
+        pytest.skip("no loop device can be mounted here")
+    first, rest = done.stdout.split("code ", 1)
+    assert "at ENOSPC: 2 sessions evicted, all that was left is right, and storing goes on" in first
+    assert rest.split() == ["0", "lost+found", "code", "2"], "nothing was left"
+    assert "Read-only file system" in done.stderr
