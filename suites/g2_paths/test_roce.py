@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from kvgate.engine import perftest
 from kvgate.engine.perftest import Run, Side
@@ -64,26 +64,32 @@ def test_each_pair_carries_its_rate_both_ways(bench: Bench) -> None:
     """Run perftest on one pair after the other, in both directions."""
     workload = _workload(bench)
     for pair in _pairs(bench):
-        for block in bench.blocks(
-            "perftest",
-            host=[pair.host.name],
-            link=[pair.link.name],
-            tool=workload.tools,
-            direction=[OUT, BACK],
-        ):
+        blocks = list(
+            bench.blocks(
+                "perftest",
+                host=[pair.host.name],
+                link=[pair.link.name],
+                tool=workload.tools,
+                direction=[OUT, BACK],
+            )
+        )
+        ends = [_ends(bench, pair)] if blocks else []
+        for block in blocks:
             with block:
-                _measure(bench, [pair], workload, block, block["direction"])
+                _measure(bench, ends, workload, block, block["direction"])
 
 
 @settles("G2.148", "G2.149", "G2.150", "G2.151", "G2.152", "G2.153")
 def test_all_pairs_at_once(bench: Bench) -> None:
     """Run perftest on all pairs at once, between two looks at every port's counters."""
     workload, pairs = _workload(bench), _pairs(bench)
-    for block in bench.blocks("perftest-together", tool=workload.tools):
+    blocks = list(bench.blocks("perftest-together", tool=workload.tools))
+    ends = [_ends(bench, pair) for pair in pairs] if blocks else []
+    for block in blocks:
         with block:
             hosts = {each.name: each for pair in pairs for each in (pair.host, pair.to)}
             before = {name: roce_counters.take(bench.witness(h)) for name, h in hosts.items()}
-            _measure(bench, pairs, workload, block, TOGETHER)
+            _measure(bench, ends, workload, block, TOGETHER)
             for name, host in hosts.items():
                 _moved(bench, host, before[name], block)
 
@@ -112,59 +118,63 @@ def _workload(bench: Bench) -> PerftestWorkload:
     return workload
 
 
+@dataclasses.dataclass(frozen=True)
+class Ends:
+    """A pair with both of its sides found, and what was asked for that."""
+
+    pair: Pair
+    here: Side
+    there: Side
+    asked: tuple[Testimony, ...]
+
+
+def _ends(bench: Bench, pair: Pair) -> Ends:
+    """Find both ends: devices as sysfs tells them, GID indices as declared, else as found."""
+    link = pair.link
+    with bench.asking_for("roce-ends", host=pair.host.name, link=link.name):
+        here, first = _side(bench, pair.host, link.nic, link.address, link.gid_index)
+        there, second = _side(bench, pair.to, link.to_nic, link.to_address, link.to_gid_index)
+    return Ends(pair, here, there, (first, second))
+
+
+def _side(
+    bench: Bench, host: Host, nic: str, address: str, index: int | None
+) -> tuple[Side, Testimony]:
+    witness = bench.witness(host)
+    gid, told = roce.end(witness, nic, address)
+    side = Side(
+        witness=witness,
+        device=gid.device,
+        gid_index=gid.index if index is None else index,
+        address=address,
+    )
+    return side, told
+
+
 def _measure(
-    bench: Bench, pairs: Sequence[Pair], workload: PerftestWorkload, block: Block, direction: str
+    bench: Bench, ends: Sequence[Ends], workload: PerftestWorkload, block: Block, direction: str
 ) -> None:
-    """Run `pairs` at once and record what each carried, with where its ends are as evidence."""
+    """Run pairs at once and record what each carried, with where its ends are as evidence."""
     tool = next(each for each in workload.tools if each == block["tool"])
-    runs, ends = [], list[Testimony]()
-    for number, pair in enumerate(pairs):
-        here, there = _sides(bench, pair, ends)
-        sender, receiver = (there, here) if direction == BACK else (here, there)
-        runs.append(
-            Run(
-                link=pair.link.name,
-                tool=tool,
-                sender=sender,
-                receiver=receiver,
-                port=workload.port + number,
-                line_rate=line_rate(pair.host, pair.link),
-            )
+    runs = [
+        Run(
+            link=each.pair.link.name,
+            tool=tool,
+            sender=each.there if direction == BACK else each.here,
+            receiver=each.here if direction == BACK else each.there,
+            port=workload.port + number,
+            line_rate=line_rate(each.pair.host, each.pair.link),
         )
+        for number, each in enumerate(ends)
+    ]
     around = functools.partial(bench.child, tool)
     with bench.step(f"{tool}, {direction}: {len(runs)} pair(s)", awaits=tool), around():
         done = perftest.together(runs, workload)
     labels = {"tool": tool, "direction": direction}
-    for pair, (_, told) in zip(pairs, done, strict=True):
-        refs = tuple(dict.fromkeys((*told.evidence, *(each.ref for each in ends))))
+    for each, (_, told) in zip(ends, done, strict=True):
+        refs = tuple(dict.fromkeys((*told.evidence, *(one.ref for one in each.asked))))
         whole = dataclasses.replace(told, evidence=refs)
-        bench.record(whole, host=pair.host, phase="steady_state", **labels)
-
-
-def _sides(bench: Bench, pair: Pair, ends: list[Testimony]) -> tuple[Side, Side]:
-    link = pair.link
-    where = (
-        (pair.host, link.nic, link.address, link.gid_index),
-        (pair.to, link.to_nic, link.to_address, link.to_gid_index),
-    )
-    sides = list(_found(bench, where, ends))
-    return sides[0], sides[1]
-
-
-def _found(
-    bench: Bench, where: Sequence[tuple[Host, str, str, int | None]], ends: list[Testimony]
-) -> Iterator[Side]:
-    """Yield each end: its device as sysfs tells it, its GID's index as declared, else as found."""
-    for host, nic, address, index in where:
-        witness = bench.witness(host)
-        gid, told = roce.end(witness, nic, address)
-        ends.append(told)
-        yield Side(
-            witness=witness,
-            device=gid.device,
-            gid_index=gid.index if index is None else index,
-            address=address,
-        )
+        bench.record(whole, host=each.pair.host, phase="steady_state", **labels)
 
 
 def _moved(bench: Bench, host: Host, taken: tuple[Taken, list[Testimony]], block: Block) -> None:

@@ -162,6 +162,8 @@ def _readings(run: Run, told: Sequence[_Told]) -> tuple[Reading, ...]:
     found = perftest.bandwidth(client.stdout)
     if len(found.rows) != 1:
         raise ParseError(f"{run.tool}: {len(found.rows)} rows for one size")
+    if not found.rows[0].iterations:
+        raise ParseError(f"{run.tool}: not one message ended within its time: no rate")
     rate = found.rate(found.rows[0])
     share = None
     if run.line_rate is not None and run.line_rate.base:
