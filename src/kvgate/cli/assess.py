@@ -28,7 +28,12 @@ def assess_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     options = Options(block_tokens=arguments.block, tokenizer=tokenizer)
     if arguments.block is not None and not 1 <= arguments.block <= 10**6:
         raise UsageError(f"--block: {arguments.block}: from 1 to 1,000,000 tokens")
-    found = assess(batches([Path(each) for each in arguments.traces], options), question)
+    if arguments.dask:
+        from kvgate.workloads import assess_dask
+
+        found = assess_dask.assess(arguments.traces, options, question, arguments.dask)
+    else:
+        found = assess(batches([Path(each) for each in arguments.traces], options), question)
     names = [Path(each).name for each in arguments.traces]
     show(arguments, sheet(found, names), document(found, names))
     return 0

@@ -43,6 +43,11 @@ def add_assess(verbs: Any, add: Add, verb: Callable[[str, str], Verb]) -> None:
     sample.add_argument("--sample", metavar="BLOCKS", type=int, help="sample at most so many")
     parser.add_argument("--block", metavar="TOKENS", type=int, help="a block's tokens, plain lines")
     parser.add_argument("--tokenizer", metavar="FILE", help="tokenizer.json, for texts")
+    parser.add_argument(
+        "--dask",
+        metavar="WHERE",
+        help="a sample's parts by analysis nodes: tcp://host:port, ssh:FILE, slurm:N[,key=value…]",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, not text")
     parser.add_argument(
         "--html", "-o", dest="out", metavar="FILE", help="also write a page, never over a file"

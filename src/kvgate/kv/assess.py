@@ -125,15 +125,15 @@ class Assessment:
 
 
 class Assessor:
-    """Takes a trace batch by batch, answers at the end."""
+    """Takes a trace batch by batch, answers at the end; by `sampler` where others followed it."""
 
-    def __init__(self, question: Question, block: int) -> None:
+    def __init__(self, question: Question, block: int, sampler: Sampler | None = None) -> None:
         self.question, self.block = question, block
         self.sizes = level_blocks(question, block)
         rate, size = question.rate, question.size
-        sampled = rate is not None or size is not None
-        levels = np.array(self.sizes, np.int64)
-        self._sampler = Sampler(block, levels, rate=rate, size=size) if sampled else None
+        if sampler is None and (rate is not None or size is not None):
+            sampler = Sampler(block, np.array(self.sizes, np.int64), rate=rate, size=size)
+        self._sampler = sampler
         self._tracker = Tracker(block, self.sizes)
         self._windows = Windows()
         self._sums = np.zeros(len(LEVELS) + 1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,11 @@ from typing import Any
 from kvgate.errors import UsageError
 
 _WAIT_S = 120.0
+GONE_S = 60.0
+"""Seconds without any worker after which nobody waits for one any more."""
+
+LOOK_S = 2.0
+"""Seconds between looks for workers while a result is waited for."""
 
 
 @contextlib.contextmanager
@@ -36,6 +42,24 @@ def connected(where: str) -> Iterator[Any]:
                 hint="is the scheduler there, and can it have workers?",
             ) from err
         yield client
+
+
+class Watch:
+    """Looks whether a cluster still has workers."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._seen = time.monotonic()
+
+    def look(self) -> None:
+        """Raise UsageError where there has been no worker, or no scheduler, for GONE_S."""
+        if self._client.status == "running" and self._client.nthreads():
+            self._seen = time.monotonic()
+        elif time.monotonic() - self._seen > GONE_S:
+            raise UsageError(
+                f"--dask: no worker has been there for {GONE_S:.0f} s; there is no result",
+                hint="start workers and try again; a scan with --state goes on where it was",
+            )
 
 
 def _target(where: str, distributed: Any, stack: contextlib.ExitStack) -> Any:

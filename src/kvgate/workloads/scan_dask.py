@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kvgate.errors import UsageError
-from kvgate.workloads.dask_cluster import connected
+from kvgate.workloads.dask_cluster import LOOK_S, Watch, connected
 from kvgate.workloads.scan import Told
 from kvgate.workloads.scanner.course import Settings
 from kvgate.workloads.scanner.engine import Asked
@@ -55,6 +55,7 @@ class DaskPool:
 
     def __init__(self, client: Any, settings: Settings) -> None:
         self._client, self._settings = client, settings
+        self._watch = Watch(client)
         self._done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._asked: dict[str, tuple[Any, list[Piece]]] = {}
 
@@ -74,8 +75,13 @@ class DaskPool:
         future.add_done_callback(self._done.put)
 
     def next(self) -> Done:
-        """Wait for pieces that are done; a result that is lost on the way is made again."""
-        done: Any = self._done.get()
+        """Wait for pieces that are done; raises UsageError where no worker is left."""
+        done: Any = None
+        while done is None:
+            try:
+                done = self._done.get(timeout=LOOK_S)
+            except queue.Empty:
+                self._watch.look()
         future, pieces = self._asked.pop(done.key)
         try:
             packed: dict[str, Any] = future.result()

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import os
-import signal
-import socket
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +13,7 @@ import numpy as np
 import pytest
 
 from kvgate.errors import NotRunError, ParseError, UsageError
-from kvgate.workloads import dask_cluster, scan, scan_dask
+from kvgate.workloads import scan
 from kvgate.workloads.scanner import pool
 from kvgate.workloads.scanner.engine import Asked, Progress
 
@@ -158,73 +151,3 @@ def test_killed_with_kill_9_it_goes_on(tmp_path: Path) -> None:
     found = scan.scan(Asked([str(tree)], jobs=1, state=str(state)), heard.append)
     assert content(found) == once
     assert heard[-1].total < found["logical_bytes"]  # not all was read again
-
-
-def test_a_cluster_that_is_none_is_refused(tmp_path: Path) -> None:
-    for where, why in {
-        "here": "is no cluster",
-        "ssh:/none": "No such file",
-        "slurm:many": "no number of jobs",
-        "slurm:2,queue": "no key=value",
-    }.items():
-        with pytest.raises(UsageError, match=why), dask_cluster.connected(where):
-            pytest.fail("there is no such cluster")
-
-
-def test_without_dask_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with (
-        pytest.raises(UsageError, match="distributed, which is not installed") as caught,
-        dask_cluster.connected("tcp://localhost:1"),
-    ):
-        pytest.fail("there is no Dask")
-    assert "kvgate[dask]" in caught.value.hint
-
-
-@contextlib.contextmanager
-def cluster(workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """Yield a scheduler's address on loopback and the processes of its workers."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    address = f"tcp://127.0.0.1:{port}"
-    common = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1"]
-    common += ["--no-nanny", "--no-dashboard", "--host", "127.0.0.1"]
-    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
-    scheduler += ["--host", "127.0.0.1", "--port", str(port)]
-    started = [subprocess.Popen(scheduler, **quiet)]
-    try:
-        for _ in range(workers):
-            started.append(subprocess.Popen(common, **quiet))
-        yield address, started[1:]
-    finally:
-        for each in started:
-            each.kill()
-            each.wait()
-
-
-@pytest.mark.whole
-@pytest.mark.parametrize("lost", [0, 1])
-def test_dask_gives_the_same_though_a_worker_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
-) -> None:
-    monkeypatch.chdir(tmp_path)  # workers make scratch folders
-    monkeypatch.setattr("kvgate.workloads.scanner.listing.SEGMENT", 8_000_000 // 4096 * 4096)
-    tree = fill(tmp_path / "t", 60, 5_000_000)
-    once = content(scan.scan(Asked([str(tree)], jobs=2), unheard))
-    with cluster(2) as (address, workers):
-        killed = threading.Event()
-
-        def told(progress: Progress) -> None:
-            if progress.bytes and not killed.is_set():
-                killed.set()
-                for each in workers[:lost]:
-                    os.kill(each.pid, signal.SIGKILL)
-
-        monkeypatch.setattr("kvgate.workloads.scanner.engine._TELL_S", 0.0)
-        began = time.monotonic()
-        found = scan_dask.scan(Asked([str(tree)]), address, told)
-        assert killed.is_set()
-        assert time.monotonic() - began < 200
-    assert content(found) == once

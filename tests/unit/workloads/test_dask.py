@@ -1,0 +1,215 @@
+"""Dask: scans and assessments are those of one machine, also where a worker is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+
+from kvgate.errors import UsageError
+from kvgate.kv.assess import Question, assess
+from kvgate.kv.assess_parts import Gathered, assess_parts, follow_part
+from kvgate.kv.reuse_sampled import PARTS
+from kvgate.kv.trace import Options, batches
+from kvgate.report.assessed import document
+from kvgate.workloads import assess_dask, dask_cluster, scan, scan_dask
+from kvgate.workloads.scanner.course import Settings
+from kvgate.workloads.scanner.engine import Asked, Progress
+
+HOW = ("elapsed_s", "through_cache_bytes")
+
+
+def content(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: each for name, each in found.items() if name not in HOW}
+
+
+def unheard(_: Progress) -> None:
+    """Take progress without saying it."""
+
+
+def fill(top: Path, files: int, size: int) -> Path:
+    draw = np.random.default_rng(11)
+    blocks = [draw.bytes(4096) for _ in range(50)]
+    for number in range(files):
+        (top / f"d{number % 5}").mkdir(parents=True, exist_ok=True)
+        data = draw.bytes(size) + b"".join(blocks[number % 40 : number % 40 + 9])
+        (top / f"d{number % 5}" / str(number)).write_bytes(data)
+    return top
+
+
+def test_a_cluster_that_is_none_is_refused(tmp_path: Path) -> None:
+    for where, why in {
+        "here": "is no cluster",
+        "ssh:/none": "No such file",
+        "slurm:many": "no number of jobs",
+        "slurm:2,queue": "no key=value",
+    }.items():
+        with pytest.raises(UsageError, match=why), dask_cluster.connected(where):
+            pytest.fail("there is no such cluster")
+
+
+def test_without_dask_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with (
+        pytest.raises(UsageError, match="distributed, which is not installed") as caught,
+        dask_cluster.connected("tcp://localhost:1"),
+    ):
+        pytest.fail("there is no Dask")
+    assert "kvgate[dask]" in caught.value.hint
+
+
+@contextlib.contextmanager
+def cluster(workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """Yield a scheduler's address on loopback and the processes of its workers."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"tcp://127.0.0.1:{port}"
+    common = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1"]
+    common += ["--no-nanny", "--no-dashboard", "--host", "127.0.0.1"]
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
+    scheduler += ["--host", "127.0.0.1", "--port", str(port)]
+    started = [subprocess.Popen(scheduler, **quiet)]
+    try:
+        for _ in range(workers):
+            started.append(subprocess.Popen(common, **quiet))
+        yield address, started[1:]
+    finally:
+        for each in started:
+            each.kill()
+            each.wait()
+
+
+@pytest.mark.whole
+def test_dask_gives_the_same_though_a_worker_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # workers make scratch folders
+    monkeypatch.setattr("kvgate.workloads.scanner.listing.SEGMENT", 8_000_000 // 4096 * 4096)
+    tree = fill(tmp_path / "t", 60, 5_000_000)
+    once = content(scan.scan(Asked([str(tree)], jobs=2), unheard))
+    with cluster(2) as (address, workers):
+        killed = threading.Event()
+
+        def told(progress: Progress) -> None:
+            if progress.bytes and not killed.is_set():
+                killed.set()
+                os.kill(workers[0].pid, signal.SIGKILL)
+
+        monkeypatch.setattr("kvgate.workloads.scanner.engine._TELL_S", 0.0)
+        found = scan_dask.scan(Asked([str(tree)]), address, told)
+        assert killed.is_set()
+    assert content(found) == once
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a trace of sessions that grow, some from a common prompt."""
+    draw = np.random.default_rng(2)
+    sessions: list[list[int]] = [[0] if n % 3 else [] for n in range(60)]
+    fresh, lines = 1, []
+    for at in range(900):
+        ids = sessions[int(draw.integers(len(sessions)))]
+        for _ in range(int(draw.integers(1, 5))):
+            ids.append(fresh)
+            fresh += 1
+        row = {"timestamp": at * 100, "input_length": len(ids) * 512, "output_length": 9}
+        lines.append(json.dumps({**row, "hash_ids": ids}))
+    path = tmp_path_factory.mktemp("trace") / "trace.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+QUESTIONS = [Question(rate=0.5), Question(rate=1.0), Question(size=600)]
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=["half", "all", "at most 600"])
+def test_parts_put_together_are_the_whole(trace: Path, question: Question) -> None:
+    once = document(assess(batches([trace]), question), ["t"])
+    found = assess_parts(
+        [str(trace)], Options(), question,
+        lambda paths, options, asked: (
+            follow_part(paths, options, asked, part) for part in range(PARTS)
+        ),
+    )  # fmt: skip
+    assert document(found, ["t"]) == once
+
+
+def test_at_rate_1_an_infinite_cache_is_exact(trace: Path) -> None:
+    exact = assess(batches([trace]), Question())
+    found = assess(batches([trace]), Question(rate=1.0))
+    assert found.shared == pytest.approx(exact.shared, rel=1e-12)
+    assert found.totals.distinct == exact.totals.distinct
+
+
+def test_parts_that_do_not_fit_are_refused(trace: Path) -> None:
+    parts = [follow_part([str(trace)], Options(), Question(rate=0.5), n) for n in range(PARTS)]
+    with pytest.raises(UsageError, match="7 parts of 8"):
+        Gathered(parts[1:])
+    shorter = dataclasses.replace(parts[3], served=parts[3].served[1:])
+    with pytest.raises(UsageError, match="different length"):
+        Gathered([*parts[:3], shorter, *parts[4:]])
+    cut = [dataclasses.replace(each, served=each.served[:-1]) for each in parts]
+    with pytest.raises(UsageError, match="longer here"):
+        assess_parts([str(trace)], Options(), Question(rate=0.5), lambda *_: cut)
+    more = [
+        dataclasses.replace(each, served=np.concatenate([each.served, each.served[:1]]))
+        for each in parts
+    ]
+    with pytest.raises(UsageError, match="shorter here"):
+        assess_parts([str(trace)], Options(), Question(rate=0.5), lambda *_: more)
+    with pytest.raises(UsageError, match="parts are of a sample"):
+        assess_parts([str(trace)], Options(), Question(), lambda *_: parts)
+
+
+@pytest.mark.whole
+def test_dask_assesses_as_one_machine_though_a_worker_is_killed(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    question = Question(rate=1.0)
+    once = document(assess(batches([trace]), question), ["t"])
+    with cluster(2) as (address, workers):
+        really = assess_dask._result
+
+        def killing(future: Any, part: int, watch: Any) -> Any:
+            found = really(future, part, watch)
+            if part == 0:
+                os.kill(workers[0].pid, signal.SIGKILL)
+            return found
+
+        monkeypatch.setattr(assess_dask, "_result", killing)
+        found = assess_dask.assess([str(trace)], Options(), question, address)
+    assert document(found, ["t"]) == once
+
+
+def test_without_any_worker_it_ends_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Empty:
+        status = "running"
+
+        def nthreads(self) -> dict[str, int]:
+            return {}
+
+        def submit(self, *_: Any, **__: Any) -> Any:
+            return Mock(key="1")
+
+    monkeypatch.setattr(dask_cluster, "GONE_S", 0.05)
+    monkeypatch.setattr(scan_dask, "LOOK_S", 0.1)
+    pool = scan_dask.DaskPool(Empty(), Settings((4096,), False, 1, 0))
+    pool.submit([], {})
+    with pytest.raises(UsageError, match="no worker has been there"):
+        pool.next()
