@@ -158,6 +158,8 @@ def _pull(machine: str, drive: vm.Drive) -> Fault:
     def push(scene: _Scene) -> None:
         scene.hmp(machine, "device_add", **vm.device(drive))
         scene.until(machine, present, "1")
+        if drive.serial == vm.EXPORTED:
+            scene.guests.run(machine, ["/lab/nvmet.sh", "renew"])
 
     return Fault(f"drive {drive.serial} of {machine} is pulled", pull, push)
 

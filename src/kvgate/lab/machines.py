@@ -23,7 +23,7 @@ from kvgate.lab.progress import Say, Waiting, quiet
 _LOCK_S = 900.0
 _QEMU_IMG_S = 60.0
 _PORTS = "ports.json"
-_OF_A_START = ("pid", "pid.new", "qmp", "console.log", "qemu.log", "root.qcow2")
+_OF_A_START = ("pid", "pid.new", "qmp", "console.log", "qemu.log", "root.qcow2", "boots")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

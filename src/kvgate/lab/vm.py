@@ -34,13 +34,16 @@ class Vm:
     drives: tuple[Drive, ...]
 
 
+EXPORTED = "LAB-TGT-DATA"
+"""The drive of `tgt` that is namespace 1 of the array."""
+
 TGT = Vm(
     "tgt",
     1,
     42201,
     1024,
     (
-        Drive("data", "LAB-TGT-DATA", 6 * GIB),
+        Drive("data", EXPORTED, 6 * GIB),
         Drive("vdo", "LAB-TGT-VDO", 8 * GIB),
         Drive("raid0", "LAB-TGT-RAID0", 256 * MIB),
         Drive("raid1", "LAB-TGT-RAID1", 256 * MIB),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -75,6 +76,24 @@ def test_a_stage_ends_with_its_kvgate(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="awaited a stage for 1 s in vain"):
         runner.run(["sh", "-c", script], waiting=Waiting(quiet, "a stage", 1), say=quiet)
     pid, end = int((tmp_path / "pid").read_text()), time.monotonic() + 60
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_stage_ends_with_a_kvgate_that_is_killed(tmp_path: Path) -> None:
+    program = (
+        "from kvgate.lab import runner; from kvgate.lab.progress import Waiting, quiet\n"
+        f"script = 'echo $$ >{tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; sleep 600'\n"
+        "runner.run(['sh', '-c', script], waiting=Waiting(quiet, 'it', 600), say=quiet)"
+    )
+    end = time.monotonic() + 60
+    with subprocess.Popen([sys.executable, "-c", program]) as child:
+        while not (tmp_path / "pid").exists():
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        child.kill()
+    pid = int((tmp_path / "pid").read_text())
     while Path(f"/proc/{pid}").exists():
         assert time.monotonic() < end
         time.sleep(0.05)

@@ -2,6 +2,7 @@
 # The NVMe-oF target, by configfs.
 #   nvmet.sh up [tcp|rdma|both]     export the data drive (namespace 1)
 #   nvmet.sh add NSID DEVICE        export DEVICE as one more namespace; remove NSID
+#   nvmet.sh renew                  open the data drive again, which was pulled and is back
 #   nvmet.sh ana PORT STATE         optimized non-optimized inaccessible persistent-loss change
 #   nvmet.sh port PORT on|off       link the subsystem to the port, or unlink it
 #   nvmet.sh down | show
@@ -102,6 +103,11 @@ show() {
 }
 case ${1:-} in
 up) up "${2:-both}" ;;
+renew)
+    echo 0 >"$S/namespaces/1/enable"
+    device_of LAB-TGT-DATA >"$S/namespaces/1/device_path"
+    echo 1 >"$S/namespaces/1/enable"
+    ;;
 add) namespace "$2" "$3" ;;
 remove) remove "$2" ;;
 down) down ;;
@@ -116,7 +122,7 @@ rxe) rxe ;;
 device) device_of "$2" ;;
 show) show ;;
 *)
-    sed -n 2,8p "$0"
+    sed -n 2,9p "$0"
     exit 2
     ;;
 esac

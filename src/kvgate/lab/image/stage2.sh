@@ -39,6 +39,8 @@ mkdir -p "$R/usr/lib/modules"
 mv "$tree" "$R/usr/lib/modules/"
 rm -f "$R/usr/lib/modules/$version"/{build,source}
 depmod -b "$R/usr" "$version" 2>/dev/null || depmod -b "$R" "$version"
+mkdir -p "$R/boot"
+cp "$W/kernel/boot/config-$version" "$R/boot/" # tools ask it what the kernel can
 echo "modules of kernel $version: $(du -sm "$R/usr/lib/modules" | cut -f1) MB"
 
 # The guest's own set-up
