@@ -1,0 +1,140 @@
+"""What a fault came to, from moments and logs written by hand."""
+
+import pytest
+
+import fiopy
+from kvgate.engine import failover_told as told
+from kvgate.engine.failover_told import Times
+from kvgate.faults.paths import Loss
+from kvgate.model.quantity import Quantity
+from kvgate.telemetry.paths_seen import Moment, PathId, PathState
+from kvgate.workloads.acknowledged import Written
+from kvgate.workloads.failover import Met
+
+A, B = PathId("tcp", "10.77.1.1", "4420"), PathId("tcp", "10.77.2.1", "4420")
+CLOCK = 1000.0  # of the host, ahead of its uptime
+
+
+def at(uptime: float, a: str = "live", b: str = "live", ios: int = 0, b_ios: int = 0) -> Moment:
+    paths = {
+        A: PathState("nvme3", a, "optimized", ios, ios),
+        B: PathState("nvme4", b, "optimized", b_ios, b_ios),
+    }
+    return Moment(uptime, CLOCK + uptime, paths)
+
+
+BEFORE = at(0)
+LOSS = Loss(before=BEFORE, taken=frozenset({A}))
+TIMES = Times(begun=10.0, proven=15.0, undone=20.0, repaired=23.0)
+COURSE = [BEFORE, at(12), at(15, "connecting"), at(21, "connecting"), at(22.5), at(30)]
+
+
+def value(readings, name: str):
+    [found] = [each for each in readings if each.name == f"failover.{name}"]
+    return found.value if found.value is not None else found.problem
+
+
+def test_leaving_and_recovering_are_timed_from_the_commands_begin() -> None:
+    assert told.left_after(COURSE, LOSS, TIMES).value == Quantity.of("5.0", "s")
+    recovered = told.recovered_at(COURSE, BEFORE, TIMES)
+    assert recovered == 22.5
+    found = list(told.of_repair(recovered, TIMES))
+    assert value(found, "recovery_time") == Quantity.of("2.5", "s")
+    assert value(found, "moments") == (
+        "begun 10.00 s, proven 15.00 s, undone 20.00 s, repaired 23.00 s"
+    )
+
+
+def test_a_path_that_is_lost_only_after_the_undo_began_recovers_after_that() -> None:
+    late = [BEFORE, at(20.5), at(21, "connecting"), at(22), at(30)]
+    assert told.recovered_at(late, BEFORE, TIMES) == 22
+
+
+def test_a_taken_path_that_was_never_seen_away_has_no_time() -> None:
+    found = told.left_after([BEFORE, at(12), at(30)], LOSS, TIMES)
+    assert found.value is None
+    assert "was not seen to leave" in found.problem
+
+
+@pytest.mark.parametrize(
+    ("more", "flaps"),
+    [
+        ([], 0),
+        ([at(40, b="connecting"), at(41)], 1),
+        ([at(40, "connecting"), at(41), at(42, "connecting")], 2),
+    ],
+)
+def test_what_leaves_without_the_fault_flaps(more, flaps) -> None:
+    found = list(told.of_paths([*COURSE, *more], BEFORE, LOSS, TIMES, 22.5))
+    assert value(found, "flaps") == Quantity.of(flaps, "")
+    before = [BEFORE, at(5, "connecting"), *COURSE[1:]]
+    assert value(told.of_paths(before, BEFORE, LOSS, TIMES, 22.5), "flaps") == Quantity.of(1, "")
+
+
+@pytest.mark.parametrize(
+    ("last", "share"),
+    [
+        (at(40, ios=300, b_ios=300), Quantity.of("100.00", "%")),
+        (at(40, ios=300, b_ios=100), Quantity.of("50.00", "%")),
+        (at(40, ios=300, b_ios=0), Quantity.of("0.00", "%")),
+        (at(40, ios=3, b_ios=3), "too few to compare"),
+        (at(40, b="connecting", ios=300), "1 optimized paths"),
+    ],
+)
+def test_the_least_used_path_is_held_against_an_even_share(last, share) -> None:
+    found = value([told.least_share([BEFORE, last])], "least_share")
+    assert share in found if isinstance(share, str) else found == share
+
+
+def test_a_counter_that_went_back_tells_no_share() -> None:
+    found = told.least_share([at(1, ios=500, b_ios=500), at(9, ios=3, b_ios=900)])
+    assert "the kernel counts no I/Os" in found.problem
+
+
+def met(*times_s: float, error: int = 0) -> Met:
+    """Return a fio whose I/Os were completed at these times of uptime, each after 2 ms."""
+    lines = [f"{round(1000 * (CLOCK + each))}, 2000000, 1, 16384, 0\n" for each in times_s]
+    course = fiopy.course([[line.encode() for line in lines]], window_s=0.5)
+    output = fiopy.Output(
+        jobs=(fiopy.JobResult(name="x", error=error, total_errors=error or None),)
+    )
+    return Met(output=output, course=course, problem="", evidence=())
+
+
+def test_the_longest_gap_is_of_the_time_since_the_fault_began() -> None:
+    ios = met(1, 6, 10.5, 10.6, 13.6, 13.7, 30)
+    found = list(told.of_fio(ios, COURSE, 14.0))
+    assert value(found, "longest_gap").to("s") == pytest.approx(16.3, abs=0.01)
+    found = list(told.of_fio(met(1, 9.9, 10.5, 13.5, 13.6), COURSE, 10.0))
+    assert value(found, "longest_gap").to("s") == pytest.approx(3.0, abs=0.01)
+    assert value(found, "io_errors") == Quantity.of(0, "")
+    assert value(found, "longest_io") == Quantity.of("0.002", "s")
+
+
+def test_errors_and_wrong_data_are_counted_apart() -> None:
+    io, wrong = met(1, 2, error=5), met(1, 2, error=84)  # EIO, EILSEQ
+    assert value(told.of_fio(io, COURSE, None), "io_errors") == Quantity.of(5, "")
+    assert value(told.of_fio(io, COURSE, None), "verify_errors") == Quantity.of(0, "")
+    assert value(told.of_fio(wrong, COURSE, None), "verify_errors") == Quantity.of(84, "")
+
+
+def test_a_clock_that_was_set_meanwhile_tells_no_gap() -> None:
+    stepped = [BEFORE, Moment(30, CLOCK + 90, BEFORE.paths)]
+    found = list(told.of_fio(met(1, 2), stepped, 0.5))
+    assert value(found, "longest_gap") == "the host's clock was set while the load ran"
+
+
+def test_io_after_the_recovery_is_what_resumed_means() -> None:
+    assert told.resumed(met(1, 25), COURSE, 22.5).value is True
+    assert told.resumed(met(1, 21), COURSE, 22.5).value is False
+    assert told.resumed(met(1, 21), COURSE, None).value is None
+
+
+def test_a_writer_that_hangs_was_told_no_clear_error() -> None:
+    failed = Written(acks=[(9.0, 0.1), (11.0, 0.2), (14.0, 3.0)], errors=[(15.0, 5)])
+    assert told.clear_error(failed, hung=False).value is True
+    assert told.clear_error(failed, hung=True).value is False
+    assert told.clear_error(Written(), hung=False).value is False
+    found = list(told.of_writer(failed, 10.0))
+    assert value(found, "longest_gap") == Quantity.of("3.0", "s")
+    assert value(found, "longest_io") == Quantity.of("3.0", "s")
