@@ -17,12 +17,16 @@ PLAUSIBLE = 8
 """A wrap is believed where it makes a step at most this many times the largest seen of late."""
 
 
+MOST = 50
+"""That fell in one block and are looked at one by one: a host may lie in every sample."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class WentBack:
-    """Counter number `series` was lower in row `row` than in the one before."""
+    """Counter `name` was lower in row `row` than in the one before."""
 
     row: int
-    series: int
+    name: str
     before: int
     now: int
     step: int | None  # what it moved by if it wrapped at 32 bits; None where it began again
@@ -54,8 +58,10 @@ class Counters:
             known = dict(zip(other._names, other._before.tolist(), strict=True))
             self._before = np.array([known.get(name, MISSING) for name in self._names], np.int64)
 
-    def moved(self, rows: Matrix) -> tuple[Matrix, list[WentBack]]:
+    def moved(self, rows: Matrix) -> tuple[Matrix, list[WentBack], int]:
         """Return what each counter moved by up to each of `rows` (time × series), and which fell.
+
+        Of more than `MOST` that fell the others have no step either; how many is the last value.
 
         MISSING where there is nothing to compare with, or nothing that can be told. A wrap at 32
         bits is believed only where no other counter of the device went back at that moment, and
@@ -68,14 +74,14 @@ class Counters:
         back = known & (rows < before)
         steps[back] = MISSING
         found: list[WentBack] = []
-        if back.any():
-            for row, series in np.argwhere(back):
-                found.append(self._back(int(row), int(series), before, rows, back, steps))
-                if (step := found[-1].step) is not None:
-                    steps[row, series] = step
+        places = np.argwhere(back)
+        for row, series in places[:MOST].tolist():
+            found.append(self._back(row, series, before, rows, back, steps))
+            if (step := found[-1].step) is not None:
+                steps[row, series] = step
         self._largest = np.maximum(self._largest // 2, np.where(known, steps, 0).max(axis=0))
         self._before = rows[-1].copy()
-        return steps, found
+        return steps, found, max(0, len(places) - MOST)
 
     def _back(
         self, row: int, series: int, before: Matrix, rows: Matrix, back: Matrix, steps: Matrix
@@ -88,4 +94,4 @@ class Counters:
         step = now + _32_BITS - was
         largest = max(int(self._largest[series]), int(steps[:, series].max()))
         fits = _32_BITS // 2 <= was < _32_BITS and 0 < step <= PLAUSIBLE * largest
-        return WentBack(row, series, was, now, step if alone and fits else None)
+        return WentBack(row, self._names[series], was, now, step if alone and fits else None)

@@ -23,8 +23,8 @@ class Stream:
     def __init__(self, group: Group, after: Stream | None = None) -> None:
         self.group = group
         self.dropped = 0
-        self._counters = Counters([name for name, _ in group.series])
         self._which = group.counters
+        self._counters = Counters([name for name, spec in group.series if spec[0] == "c"])
         self._t: list[int] = []
         self._uptime: list[int] = []
         self._rows: list[Row] = []
@@ -62,16 +62,14 @@ class Stream:
         told = list(self._gaps())
         first = self._last_uptime if self._last_uptime is not None else int(uptime[0])
         span = np.maximum(np.diff(uptime, prepend=first), 0)
-        steps, fell = self._counters.moved(rows)
-        values = np.where(self._which[None, :], steps, rows)
-        told += [
-            (int(t[each.row]), "counter", f"{self.group.series[each.series][0]} {each.text}")
-            for each in fell
-            if self._which[each.series]
-        ]
+        if self._which.any():
+            rows[:, self._which], fell, more = self._counters.moved(rows[:, self._which])
+            told += [(int(t[each.row]), "counter", f"{each.name} {each.text}") for each in fell]
+            if more:
+                told.append((int(t[-1]), "counter", f"counters went back {more} more times"))
         self._last_t, self._last_uptime = self._t[-1], self._uptime[-1]
         self._t, self._uptime, self._rows = [], [], []
-        return Block(t, span, np.ascontiguousarray(values.T)), told
+        return Block(t, span, np.ascontiguousarray(rows.T)), told
 
     def _gaps(self) -> Iterator[tuple[int, str, str]]:
         before = self._last_t
