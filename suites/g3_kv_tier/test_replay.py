@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 from kvgate.errors import KvgateError
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Measurement, Reading
+from kvgate.probes import devices
 from kvgate.spec.inventory import Host
 from kvgate.spec.ratio import AGAIN
 from kvgate.spec.replay import ReplayTier, ReplayWorkload
@@ -83,11 +84,18 @@ def _witness(bench: Bench, host: Host, run: str) -> Witness:
     return fio_arms.on(bench.witness(host), place.scratch)
 
 
-def _replayed(bench: Bench, host: Host, run: str, spec: replay.Spec, what: str) -> replay.Told:
+def _replayed(
+    bench: Bench,
+    host: Host,
+    run: str,
+    spec: replay.Spec,
+    what: str,
+    on_stored: Callable[[], None] = lambda: None,
+) -> replay.Told:
     """Replay once, timed as a round of its own name; raises where something was lost."""
 
     def act() -> replay.Told:
-        (told,) = replay.run([_witness(bench, host, run)], spec)
+        (told,) = replay.run([_witness(bench, host, run)], spec, on_stored=on_stored)
         return told
 
     with bench.child(f"replay: {what}", host=host.name):
@@ -105,12 +113,45 @@ def _rounds(bench: Bench, host: Host) -> None:
     for number in range(1, load.rounds + 1):
         for block in _round(bench, host, number):
             with block:
-                spec = spec_of(load, _seed(bench, number))
-                _record(
-                    bench, host, block, _replayed(bench, host, block["arm"], spec, block["arm"])
-                )
+                _stored_and_restored(bench, host, block)
         if bench.look("replay", after=number, host=host):
             break
+
+
+def _stored_and_restored(bench: Bench, host: Host, block: Block) -> None:
+    """Replay on one arm; arrays are asked before, and once all is stored, what they hold."""
+    arm, number = block["arm"], int(block["round"])
+    before, after = _held(bench), dict[str, Answer]()
+    spec = spec_of(_workload(bench), _seed(bench, number))
+    told = _replayed(bench, host, arm, spec, arm, lambda: after.update(_held(bench)))
+    _record(bench, host, block, told)
+    for name, first in before.items():
+        array = bench.inventory.hosts[name]
+        grown = tuple(_grown(first, after[name]) if name in after else ())
+        answer = Answer(grown, (*first.evidence, *after[name].evidence) if grown else ())
+        bench.record(answer, host=array, phase=PHASE, arm=arm, round=number)
+
+
+_HELD = frozenset({"array.capacity.physical_used", "array.capacity.logical_used"})
+
+
+def _held(bench: Bench) -> dict[str, Answer]:
+    """Return what each array says it holds; simulated ones store nothing and are not asked."""
+    arrays = [each for each in bench.hosts("array") if each.adapter and not each.simulated]
+    return {each.name: devices.ask_topic(bench.witness(each), _HELD) for each in arrays}
+
+
+def _grown(before: Answer, after: Answer) -> Iterator[Reading]:
+    """Yield by how much an array's own figures have grown, ``replay.array_physical_used``, …."""
+    first = {each.name: each for each in before.readings}
+    for each in after.readings:
+        name = f"replay.array_{each.name.rpartition('.')[2]}"
+        was = first[each.name].value if each.name in first else None
+        if isinstance(was, Quantity) and isinstance(each.value, Quantity):
+            grown = Quantity.of(int(each.value.base - was.base), "B")
+            yield Reading(name=name, value=grown)
+        else:
+            yield Reading(name=name, value=None, problem=each.problem or "not told before")
 
 
 def _round(bench: Bench, host: Host, number: int) -> Iterator[Block]:

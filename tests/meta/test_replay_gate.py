@@ -17,11 +17,15 @@ from kvgate.engine.workspace import Setup
 from kvgate.judge.comparison import Planned
 from kvgate.judge.gate import judge_gate
 from kvgate.model.finding import Attempt, Finding
+from kvgate.model.quantity import Quantity
+from kvgate.model.record import Reading
 from kvgate.model.verdict import Verdict
 from kvgate.spec import load, yamlfile
+from kvgate.spec.inventory import Host, Role
 from kvgate.store.reader import RunReader
 from kvgate.store.run import RunWriter
 from kvgate.suite.bench import Bench
+from kvgate.witness import Answer
 from kvgate.workloads import replay, replay_place
 from kvgate.workloads.travel import program_of
 
@@ -131,9 +135,29 @@ def test_an_honest_path_passes_and_a_resume_repeats_nothing(rig: Rig, monkeypatc
     assert len(RunReader(rig.path).measurements()) == taken
 
 
+def test_an_array_is_asked_before_and_once_all_is_stored(rig: Rig, monkeypatch) -> None:
+    array = Host(roles=[Role.ARRAY], transport="https", address="array", name="array", adapter="x")
+    rig.bench.inventory.hosts["array"] = array
+    asked: list[int] = []
+
+    def held(bench: Bench) -> dict[str, Answer]:
+        asked.append(len(asked))
+        used = Quantity.of(1000 + 500 * len(asked), "B")
+        reading = Reading(name="array.capacity.physical_used", value=used)
+        evidence = bench.witness(bench.inventory.hosts["self"]).ask(["true"], timeout_s=60)
+        return {"array": Answer((reading,), (evidence.ref,))}
+
+    monkeypatch.setattr(rig.suite, "_held", held)
+    rig.suite.test_sessions_replayed_on_each_arm(rig.bench)
+    name = "replay.array_physical_used"
+    taken = [each for each in RunReader(rig.path).measurements() if each.name == name]
+    assert [(each.host, str(each.value)) for each in taken] == [("array", "500 B")]
+    assert asked == [0, 1]
+
+
 def test_a_path_that_flips_a_bit_fails(rig: Rig, monkeypatch) -> None:
     right = "            os.close(fd)\n        return done\n"
-    lie = "            os.close(fd)\n        buffer[9] ^= session == place == 0\n        return done\n"
+    lie = right.replace("return", "buffer[9] ^= session == place == 0\n        return")
     lying(monkeypatch, "kvgate.workloads.replay_tier", right, lie)
     rig.suite.test_sessions_replayed_on_each_arm(rig.bench)
     assert rig.judge("G3.100")["G3.100"].verdict is Verdict.FAIL

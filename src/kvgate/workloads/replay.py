@@ -38,6 +38,8 @@ _LONGEST_ARGUMENT = 64 * 1024
 _REFUSED = 2  # the program's exit status where it said why nothing can be measured
 
 OnProgress = Callable[[str], None]
+OnStored = Callable[[], None]
+"""Is called on each host once all its sessions are stored, while they are restored."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,18 +167,23 @@ def program() -> bytes:
 
 
 def run(
-    witnesses: Sequence[Witness], spec: Spec, *, on_progress: OnProgress = lambda _: None
+    witnesses: Sequence[Witness],
+    spec: Spec,
+    *,
+    on_progress: OnProgress = lambda _: None,
+    on_stored: OnStored = lambda: None,
 ) -> tuple[Told, ...]:
     """Replay `spec` on every host, each phase begun together; in the scratch folder of each.
 
     Raises NotRunError, TransportError, ParseError, UsageError; where one host fails, all end.
     """
     spec.refuse()
+    tell = (on_progress, on_stored)
     starts = _Starts(len(witnesses)) if len(witnesses) > 1 else None
     if starts is None:
-        return (_one(witnesses[0], spec, None, on_progress),)
+        return (_one(witnesses[0], spec, None, tell),)
     with ThreadPoolExecutor(len(witnesses)) as pool:
-        work = [pool.submit(_joined, each, spec, starts, on_progress) for each in witnesses]
+        work = [pool.submit(_joined, each, spec, starts, tell) for each in witnesses]
         errors = [err for each in work if (err := each.exception()) is not None]
         known = [err for err in errors if isinstance(err, KvgateError)]
         if errors:
@@ -188,9 +195,11 @@ class _LeftError(CommandError):
     """A host was left alone because another one failed."""
 
 
-def _joined(witness: Witness, spec: Spec, starts: _Starts, on_progress: OnProgress) -> Told:
+def _joined(
+    witness: Witness, spec: Spec, starts: _Starts, told: tuple[OnProgress, OnStored]
+) -> Told:
     try:
-        return _one(witness, spec, starts, on_progress)
+        return _one(witness, spec, starts, told)
     except BaseException:
         starts.broken.set()
         raise
@@ -221,13 +230,15 @@ class _Starts:
             return self._at[number]
 
 
-def _one(witness: Witness, spec: Spec, starts: _Starts | None, on_progress: OnProgress) -> Told:
+def _one(
+    witness: Witness, spec: Spec, starts: _Starts | None, told: tuple[OnProgress, OnStored]
+) -> Told:
     """Replay on one host, and remove everything there."""
     ahead = _clock_ahead(witness) if starts else 0.0
     sent = program()
     room = spec.most_bytes if not spec.full else spec.sessions * spec.session_bytes
     with travelled(witness, sent, name="replay.pyz", purpose=PURPOSE, needs_bytes=room) as there:
-        lines = _Lines(witness, there.folder, starts, ahead, on_progress)
+        lines = _Lines(witness, there.folder, starts, ahead, told)
         job = spec.job(there.folder, barrier=starts is not None)
         if len(job) > _LONGEST_ARGUMENT:  # many arrivals
             path = f"{there.folder}/job.json"
@@ -270,10 +281,11 @@ class _Lines:
         folder: str,
         starts: _Starts | None,
         ahead_s: float,
-        on_progress: OnProgress,
+        told: tuple[OnProgress, OnStored],
     ) -> None:
         self._witness, self._folder, self._starts = witness, folder, starts
-        self._ahead_s, self._on_progress = ahead_s, on_progress
+        self._ahead_s, (self._on_progress, self._on_stored) = ahead_s, told
+        self._stored = threading.Event()
         self._rest = b""
         self._ready: list[int] = []
 
@@ -286,10 +298,15 @@ class _Lines:
                 if "ready" in line:
                     self._ready.append(int(line["ready"]))
                 elif "seconds" in line:
+                    if line["phase"] == "store":
+                        self._stored.set()
                     self._on_progress(f"{line['phase']}: {line['seconds']:.1f} s")
 
     def answer(self) -> None:
-        """Give the program the start that it waits for, if it does."""
+        """Give the program the start that it waits for, if it does; tell that all is stored."""
+        if self._stored.is_set():
+            self._stored.clear()
+            self._on_stored()
         while self._ready and self._starts is not None:
             number = self._ready.pop(0)
             at = self._starts.agreed(number, self._witness.host.name) + self._ahead_s
