@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import errno
+import importlib
+import inspect
 import json
 import os
 import shutil
@@ -190,6 +193,33 @@ def test_arrivals_count_from_when_they_are_due(device: Path) -> None:
     assert level.line["bytes_read"] == 7 * CHUNK
     assert level.seconds >= 0.02
     assert len(level.times()) == 3
+
+
+@pytest.mark.parametrize("name", replay._MODULES)
+def test_what_travels_is_python_3_8(name: str) -> None:
+    source = inspect.getsource(importlib.import_module(name))
+    tree = ast.parse(source, feature_version=(3, 8))
+    assert "from __future__ import annotations" in source, "or newer types would be evaluated"
+    ours = [
+        node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("kvgate")
+    ]
+    assert set(ours) <= set(replay._MODULES)
+
+
+def test_it_runs_with_the_standard_library_alone_and_says_so(device: Path) -> None:
+    program, folder = device / "replay.pyz", device / "kvgate-replay-AAAAAAAA"
+    program.write_bytes(replay.program())
+    folder.mkdir()
+    spec = dataclasses.replace(SPEC, sessions=2, levels=SPEC.levels[:1], plant=True)
+    words = [sys.executable, "-I", "-S", str(program), spec.job(str(folder), barrier=False)]
+    done = subprocess.run(words, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    found = parsed("box", done.stdout)
+    assert (found.begin["content_by"], found.begin["checked_by"]) == ("python", "crc32")
+    assert not found.problems
+    assert all(row[0] == row[3] for row in found.plants["rows"])
 
 
 def waiting(program: Path, spec: Spec, folder: Path) -> subprocess.Popen[bytes]:
