@@ -64,7 +64,7 @@ class Progress(NamedTuple):
 
 def jobs_of(asked: Asked) -> int:
     """Return how many workers: more than cores on a small machine, as they also wait for disks."""
-    return asked.jobs or max(4, min(16, len(os.sched_getaffinity(0))))
+    return asked.jobs or max(6, min(16, len(os.sched_getaffinity(0))))
 
 
 def settings_of(asked: Asked, total: int) -> Settings:

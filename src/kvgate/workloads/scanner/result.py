@@ -34,7 +34,9 @@ def document(
     counts, listed = totals.counts, state.meta("counts")
     sizes = totals.settings.levels()
     by_group = _Groups(totals.indexes[sizes[0]], totals.groups)
-    problems = list(state.rows("SELECT path, what FROM problems ORDER BY path, what"))
+    problems = state.rows(
+        f"SELECT path, what FROM problems ORDER BY path, what LIMIT {MOST_PROBLEMS}"  # noqa: S608
+    )
     return {
         "scan_format": FORMAT,
         "roots": [shown(each) for each in roots],
@@ -51,8 +53,8 @@ def document(
         "same_files": _same_files(state),
         "tensors": _tensors(state),
         "problems": {
-            "count": len(problems),
-            "first": [{"path": path, "what": what} for path, what in problems[:MOST_PROBLEMS]],
+            "count": next(state.rows("SELECT count(*) FROM problems"))[0],
+            "first": [{"path": path, "what": what} for path, what in problems],
         },
         "tools": _tools(),
         "through_cache_bytes": counts["through_cache"],
