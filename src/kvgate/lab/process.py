@@ -1,7 +1,7 @@
 """Machines as processes: known by pid and start time, so that no other process is ever ended.
 
-The pid is written by a shell that then becomes the machine: there is no moment in which a SIGKILL
-of ours leaves a machine that nobody knows of.
+The pid is written by a shell that then becomes the machine, and is known by folder and name until
+then: a SIGKILL of ours at any moment leaves no machine that nobody knows of.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from kvgate.errors import HarnessError
 from kvgate.lab.progress import Say, Waiting, quiet
 
 PID_FILE = "pid"
+MARK = "kvgate-lab"
+"""What stands in the command line of each machine, and of the shell that becomes it."""
+
 LOG = "qemu.log"
 _TERM_S = 10.0
 _KILL_S = 20.0
@@ -29,7 +32,7 @@ read -r told <"/proc/$$/stat"
 began=$(echo "${told##*) }" | cut -d' ' -f20)
 echo "$$ $began" >pid.new && mv pid.new pid && exec "$@"
 """
-_START = '/bin/sh -c "$0" kvgate-lab "$@" &'
+_START = f'/bin/sh -c "$0" {MARK} "$@" &'
 _START_S = 60.0
 _SETTLE_S = 0.3  # a wrong command line is refused at once
 
@@ -103,8 +106,22 @@ def end(folder: Path, say: Say = quiet) -> bool:
         or _ended(folder, pid, signal.SIGKILL, _KILL_S, say)
     ):
         raise HarnessError(f"lab: process {pid} of {folder.name} outlives SIGKILL")
+    for stray in _strays(folder):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(stray, signal.SIGKILL)
     (folder / PID_FILE).unlink(missing_ok=True)
     return pid is not None
+
+
+def _strays(folder: Path) -> list[int]:
+    """Return what was started for `folder` and had written no pid yet when kvgate was killed."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            mine = (each / "cwd").readlink() == folder.resolve()
+            if mine and MARK.encode() in (each / "cmdline").read_bytes():
+                found.append(int(each.name))
+    return found
 
 
 def _ended(folder: Path, pid: int, number: signal.Signals, limit_s: float, say: Say) -> bool:

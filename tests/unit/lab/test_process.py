@@ -75,6 +75,18 @@ def test_a_process_that_got_the_same_pid_later_is_left_alone(folder: Path) -> No
         other.kill()
 
 
+def test_what_had_not_yet_written_its_pid_is_ended_too(folder: Path) -> None:
+    words = ["sh", "-c", "read -r word", process.MARK]
+    with (
+        subprocess.Popen(words, cwd=folder, stdin=subprocess.PIPE) as ours,
+        subprocess.Popen([*words[:3], "a-person"], cwd=folder, stdin=subprocess.PIPE) as other,
+    ):
+        assert not process.end(folder)
+        assert ours.wait(60) == -signal.SIGKILL
+        assert other.poll() is None
+        other.kill()
+
+
 def test_what_ends_at_once_is_told_with_its_last_words(folder: Path) -> None:
     with pytest.raises(HarnessError, match="sh ended at once: no such drive"):
         process.start(["sh", "-c", "echo no such drive >&2; exit 1"], folder)
