@@ -43,14 +43,30 @@ class _Known:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: frozenset[bytes] = frozenset()
+        self._digest = (-1, "")
+        self.whole: frozenset[str] = frozenset()
         self.longest_first: tuple[bytes, ...] = ()
 
-    def add(self, values: Iterator[bytes]) -> None:
+    def add(self, whole: str) -> None:
+        """Search for `whole` from now on, in all its spellings."""
+        if whole in self.whole:  # the key of a thousand hosts
+            return
         with self._lock:
-            more = self._values.union(values)
+            more = self._values.union(_spellings(whole))
             if more != self._values:
                 self._values = more
                 self.longest_first = tuple(sorted(more, key=lambda value: (-len(value), value)))
+            self.whole |= {whole}
+
+    def named(self) -> tuple[int, str]:
+        """Return how many they are and their digest, made anew when there are more."""
+        with self._lock:
+            if self._digest[0] != len(self.longest_first):
+                import hashlib  # where there are several processes only
+
+                lines = b"\n".join(self.longest_first)
+                self._digest = len(self.longest_first), hashlib.sha256(lines).hexdigest()
+            return self._digest
 
 
 _known = _Known()
@@ -58,12 +74,17 @@ _known = _Known()
 
 def keep_secret(value: str) -> None:
     """Mask `value` (of several lines: each of them, but for a key's BEGIN and END) from now on."""
-    _known.add(_spellings(value))
+    _known.add(value)
 
 
 def known_secrets() -> int:
     """Return how many values are searched for by now; never fewer later."""
     return len(_known.longest_first)
+
+
+def known_as() -> tuple[int, str]:
+    """Return `known_secrets` and a digest of them, equal in processes that know the same ones."""
+    return _known.named()
 
 
 def _spellings(value: str) -> Iterator[bytes]:
@@ -94,7 +115,7 @@ _RULES: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes]], ...] = (
     ),
     ((b"bearer",), re.compile(rb"(\b(?i:bearer)[ \t]{1,8})" + _NEW + rb"[\w.~+/=-]{16,}")),
     (
-        (b"passw", b"passphrase", b"secret", b"api", b"token"),
+        (b"passw", b"passphrase", b"secret", b"apikey", b"api_key", b"api-key", b"token"),
         re.compile(
             rb"("
             + _NAME
@@ -128,8 +149,8 @@ _RULES: tuple[tuple[tuple[bytes, ...], re.Pattern[bytes]], ...] = (
     ((b"xox", b"sk-"), re.compile(rb"()(?<![\w-])(?:xox[abprs]|sk)-[\w-]{20,}")),
     ((b"eyj",), re.compile(rb"()(?<![\w.-])eyJ[\w-]{8,}\.eyJ[\w.-]{8,}")),
 )
-# What a rule's pattern can't match without, in lower case: words like "api" are in "rapid" too, and
-# to look for this takes a tenth of the time.
+# What a rule's pattern can't match without, in lower case: to look for this takes a tenth of the
+# time.
 _NEEDED: dict[bytes, re.Pattern[bytes]] = {
     b"passw": re.compile(rb"(?:" + _NAMES + rb")" + _QUOTE + rb"[ \t]{0,8}[=:]"),
     b"ghp_": re.compile(rb"(?:gh[pousr]_|github_pat_|hf_|glpat-)[\w-]{20}"),

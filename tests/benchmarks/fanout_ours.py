@@ -18,7 +18,7 @@ from pathlib import Path
 from kvgate.engine.progress import Progress
 from kvgate.engine.workspace import Workspace, load_setup
 from kvgate.model.record import Reading
-from kvgate.probes import ALL, clock, gather
+from kvgate.probes import ALL, clock, gather, parts
 from kvgate.probes.base import PLAIN, Command, Probe
 from kvgate.spec.inventory import Host
 from kvgate.store.run import RunWriter
@@ -78,6 +78,15 @@ def _facts() -> tuple[Probe, ...]:
     return tuple(probe for probe in ALL if probe not in clock.PROBES)
 
 
+def in_one_round_trip() -> tuple[Probe, ...]:
+    """Return the probes of the facts, those of ordered parts first.
+
+    Without a bill of materials a gate gathers what they ask when they are asked, by themselves;
+    with one it is among all other facts, as it is here.
+    """
+    return tuple(sorted(_facts(), key=lambda probe: not set(probe.measures) <= set(parts.MEASURES)))
+
+
 def facts_of(host: Host) -> tuple[Command, ...]:
     """Return all commands that G1 asks of a host but for its clock, which is timed alone."""
     return tuple(each for each in gather.commands_of(_facts(), host) if not each.each)
@@ -111,7 +120,8 @@ def main() -> None:
     folder, what = Path(sys.argv[1]), sys.argv[2]
     true = Probe(name="true", measures=("fleet.answers",), ask=ask_true)
     facts = Probe(name="facts", measures=("fleet.facts",), ask=ask_facts, commands=facts_of)
-    read = [_facts()[at : at + TOGETHER] for at in range(0, len(_facts()), TOGETHER)]
+    probes = in_one_round_trip()
+    read = [probes[at : at + TOGETHER] for at in range(0, len(probes), TOGETHER)]
     surveys = {"true": [(true,)], "facts": [(facts,)], "read": read}[what]
     measures = [each for probes in surveys for probe in probes for each in probe.measures]
     workspace = site(folder, measures)

@@ -23,6 +23,7 @@ def _no_number(text: str) -> NoReturn:
 
 
 _TIME_LENGTH = len("2026-05-12T08:00:00.000000Z")
+_ZONE = len("+00:00")
 _DECODER = json.JSONDecoder(parse_constant=_no_number)
 _COMPACT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 _LAID_OUT = json.JSONEncoder(sort_keys=True, indent=2, allow_nan=False)
@@ -59,7 +60,7 @@ def utc_text(moment: datetime.datetime) -> str:
         raise StoreError(f"{moment}: a time without a zone can't be stored; use UTC")
     if moment.tzinfo is not datetime.UTC:
         moment = moment.astimezone(datetime.UTC)
-    return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+    return f"{moment.isoformat(timespec='microseconds')[:-_ZONE]}Z"
 
 
 def utc_time(text: str) -> datetime.datetime:

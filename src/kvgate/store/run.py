@@ -169,7 +169,6 @@ class RunWriter:
 
     def measure(self, measurement: Measurement) -> None:
         """Add a measurement; its block is open and its evidence stored, or it is refused."""
-        stored = codec.measurement_json(measurement)
         with self._at_work():
             for ref in measurement.evidence:
                 if ref not in self._parts.evidence:
@@ -177,7 +176,7 @@ class RunWriter:
             begun = self._begun(measurement.block) if measurement.block else None
             lines = self._parts.measurements
             line = lines.append(
-                compact({"begin": begun, "measurement": stored, "n": lines.count + 1})
+                codec.measurement_line(measurement, begun=begun, number=lines.count + 1)
             )
             if begun is not None:
                 self._blocks[begun].add(line)

@@ -21,6 +21,7 @@ from kvgate.errors import (
     TransportError,
 )
 from kvgate.transport.base import CommandResult
+from kvgate.untrusted import known_as
 
 _LENGTHS = struct.Struct(">II")
 _MOST_HEADER = 4 * 2**20
@@ -67,7 +68,11 @@ def received(stream: BinaryIO) -> Iterator[tuple[Header, bytes]]:
 
 
 def told(result: CommandResult, argv: list[str]) -> Header:
-    """Return the header of a result; its stdout and stderr are the frame's body."""
+    """Return the header of a result; its stdout and stderr are the frame's body.
+
+    ``free_of`` is the digest of the secrets that were searched for in vain.
+    """
+    count, secrets = known_as()
     return {
         "argv": None if list(result.argv) == argv else list(result.argv),
         "exit_status": result.exit_status,
@@ -79,12 +84,17 @@ def told(result: CommandResult, argv: list[str]) -> Header:
         "stderr_dropped": result.stderr_dropped,
         "signal": result.signal,
         "masked": result.masked,
+        "free_of": secrets if result.free_of == count else None,
     }
 
 
 def result_of(header: Header, body: bytes, host: str, argv: tuple[str, ...]) -> CommandResult:
-    """Return the result that `told` made a header of; raises KeyError for another header."""
+    """Return the result that `told` made a header of; raises KeyError for another header.
+
+    Where this process knows other secrets than that one, it is searched for them again.
+    """
     out = header["out"]
+    count, secrets = known_as()
     return CommandResult(
         host=host,
         argv=argv if header["argv"] is None else tuple(header["argv"]),
@@ -98,6 +108,7 @@ def result_of(header: Header, body: bytes, host: str, argv: tuple[str, ...]) -> 
         stderr_dropped=header["stderr_dropped"],
         signal=header["signal"],
         masked=header["masked"],
+        free_of=count if header["free_of"] == secrets else None,
     )
 
 

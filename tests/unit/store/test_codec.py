@@ -24,6 +24,13 @@ TEXTS = st.text(st.characters(), max_size=30)  # lone surrogates too
 VALUES = st.one_of(QUANTITIES, TEXTS, st.booleans(), st.none())
 
 
+def _stored(taken: Measurement) -> dict[str, object]:
+    fields: dict[str, object] = canonical.parse(
+        codec.measurement_line(taken, begun=None, number=1)
+    )["measurement"]
+    return fields
+
+
 @given(
     st.builds(
         Measurement,
@@ -41,10 +48,13 @@ VALUES = st.one_of(QUANTITIES, TEXTS, st.booleans(), st.none())
     )
 )
 def test_measurements_survive_the_way_there_and_back(taken: Measurement) -> None:
-    data = canonical.compact(codec.measurement_json(taken))
-    back = codec.measurement_of(canonical.parse(data))
+    line = codec.measurement_line(taken, begun=7, number=9)
+    record = canonical.parse(line)
+    back = codec.measurement_of(record.pop("measurement"))
     assert back == taken
-    assert canonical.compact(codec.measurement_json(back)) == data
+    assert record == {"begin": 7, "n": 9}
+    assert codec.measurement_line(back, begun=7, number=9) == line
+    assert canonical.compact(canonical.parse(line)) == line  # spelled as all else is
     if isinstance(taken.value, Quantity):
         assert isinstance(back.value, Quantity)
         assert str(back.value.number) == str(taken.value.number)
@@ -98,7 +108,7 @@ def test_every_part_of_evidence_is_in_its_digest() -> None:
 
 
 def test_quantity_is_stored_as_its_digits() -> None:
-    assert codec.value_json(Quantity.parse("1.50 ms")) == {"number": "1.50", "unit": "ms"}
+    assert codec.value_text(Quantity.parse("1.50 ms")) == '{"number":"1.50","unit":"ms"}'
     assert codec.value_of({"number": "1E+3", "unit": "B"}) == Quantity(decimal.Decimal(1000), "B")
 
 
@@ -116,7 +126,7 @@ def test_quantity_is_stored_as_its_digits() -> None:
     ],
 )
 def test_values_that_we_did_not_write_are_refused(stored: object) -> None:
-    fields = codec.measurement_json(
+    fields = _stored(
         Measurement(
             name="n", value=True, host="h", phase="p", taken_at=datetime.datetime.now(datetime.UTC)
         )
@@ -130,7 +140,7 @@ def test_values_that_we_did_not_write_are_refused(stored: object) -> None:
     [{"name": 5}, {"labels": {"a": 1}}, {"more": "x"}, {"taken_at": "2026-05-12T12:00:00Z"}],
 )
 def test_measurements_that_we_did_not_write_are_refused(change: dict[str, object]) -> None:
-    fields = codec.measurement_json(
+    fields = _stored(
         Measurement(
             name="n", value=True, host="h", phase="p", taken_at=datetime.datetime.now(datetime.UTC)
         )
@@ -141,9 +151,17 @@ def test_measurements_that_we_did_not_write_are_refused(change: dict[str, object
         codec.measurement_of({key: fields[key] for key in fields if key != "phase"})
 
 
-def test_floats_are_no_values() -> None:
+@pytest.mark.parametrize("value", [1.5, 1, 0, b"x"])
+def test_floats_are_no_values(value: object) -> None:
     with pytest.raises(StoreError, match="not a value"):
-        codec.value_json(1.5)  # type: ignore[arg-type]
+        codec.value_text(value)  # type: ignore[arg-type]
+
+
+def test_what_is_no_text_is_not_stored() -> None:
+    moment = datetime.datetime.now(datetime.UTC)
+    odd = Measurement(name="n", value=True, host=5, phase="p", taken_at=moment)  # type: ignore[arg-type]
+    with pytest.raises(StoreError, match="n: can't be stored"):
+        codec.measurement_line(odd, begun=None, number=1)
 
 
 @given(UTC_TIMES, st.integers(-23, 23))
