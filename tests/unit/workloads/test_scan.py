@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import io
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +154,17 @@ def test_killed_with_kill_9_it_goes_on(tmp_path: Path) -> None:
     found = scan.scan(Asked([str(tree)], jobs=1, state=str(state)), heard.append)
     assert content(found) == once
     assert heard[-1].total < found["logical_bytes"]  # not all was read again
+
+
+def test_what_travels_is_old_python_and_imports_nothing_else(tmp_path: Path) -> None:
+    with zipfile.ZipFile(io.BytesIO(scan.program())) as program:
+        sources = {each: program.read(each).decode() for each in program.namelist()}
+    imported = set()
+    for name, source in sources.items():
+        for node in ast.walk(ast.parse(source, name, feature_version=(3, 8))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                ours = node.module.startswith("kvgate.workloads.scanner")
+                imported |= set() if ours else {node.module.split(".")[0]}
+    assert imported <= sys.stdlib_module_names
