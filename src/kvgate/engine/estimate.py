@@ -138,12 +138,14 @@ def _paths(loads: Workloads, inventory: Inventory | None) -> dict[str, Cost]:
 def _fabric(loads: Workloads, inventory: Inventory | None) -> dict[str, Cost]:
     """Return what reads over all paths and RDMA between hosts cost; both only read or send."""
     hosts = inventory.with_role("serving") if inventory else ()
+    subsystems = sum(len(host.declared.nvmeof) for host in hosts)
+    links = sum(len(host.declared.fabric) for host in hosts)
     costs: dict[str, Cost] = {}
-    if loads.paths:
-        each = path_traffic.estimate(loads.paths, sum(len(h.declared.nvmeof) for h in hosts))
+    if loads.paths and subsystems:
+        each = path_traffic.estimate(loads.paths, subsystems)
         costs["paths"] = Cost(each.seconds, 0)
-    if loads.perftest:
-        each = perftest.estimate(loads.perftest, sum(len(h.declared.fabric) for h in hosts))
+    if loads.perftest and links:
+        each = perftest.estimate(loads.perftest, links)
         costs["perftest"] = Cost(each.seconds, 0)
     return costs
 

@@ -189,6 +189,12 @@ def inventory_of(file: YamlFile) -> Loaded[Inventory]:
                 ("hosts", name, "of"),
                 f"'{host_spec.of}' is no computer here{nearest(host_spec.of, known)}",
             )
+        for index, link in enumerate(host_spec.declared.fabric):
+            if link.to not in known:
+                raise file.error(
+                    ("hosts", name, "declared", "fabric", index, "to"),
+                    f"'{link.to}' is no computer here{nearest(link.to, known)}",
+                )
         if host_spec.baseline and not inventory.baseline:
             raise file.error(
                 ("hosts", name, "baseline"),
