@@ -8,6 +8,7 @@ from typing import Annotated, Literal, get_args
 import pydantic
 
 from kvgate.model.quantity import Quantity
+from kvgate.spec.assessment import AssessmentWorkload
 from kvgate.spec.base import Duration, Size, Slug, Strict, at_least_one
 from kvgate.spec.diagnostics import DiagnosticsWorkload
 from kvgate.spec.fabric_load import PathsWorkload, PerftestWorkload
@@ -221,6 +222,7 @@ class Workloads(Strict):
     failover: FailoverWorkload | None = None
     kv: KvWorkload | None = None
     replay: ReplayWorkload | None = None
+    assessment: AssessmentWorkload | None = None
     soak: SoakWorkload | None = None
 
     def looks(self) -> dict[str, tuple[int, ...]]:
