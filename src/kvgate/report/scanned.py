@@ -127,18 +127,27 @@ def _tools(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _places(document: dict[str, Any]) -> Iterator[Table]:
+    again = document["same_files"]["by_kind"]
     kinds = tuple(
         Line(
             (
                 *(each["kind"], f"{each['files']:,}", size(each["listed_bytes"])),
                 size(each["again_in_their_folder_bytes"]),
                 size(each["also_elsewhere_bytes"]),
+                size(again[each["kind"]]["bytes"]) if each["kind"] in again else "0 B",
             )
         )
         for each in document["kinds"]
     )
-    head = ("files", "number", "bytes", "again in their folder", "also elsewhere")
-    yield Table(f"By kind, blocks of {document['looked_at_by']}", head, kinds, (1, 2, 3, 4))
+    head = (
+        "files",
+        "number",
+        "bytes",
+        "again in their folder",
+        "also elsewhere",
+        "whole files again",
+    )
+    yield Table(f"By kind, blocks of {document['looked_at_by']}", head, kinds, (1, 2, 3, 4, 5))
     folders = document["folders"]
     rows = tuple(
         Line(
@@ -149,8 +158,8 @@ def _places(document: dict[str, Any]) -> Iterator[Table]:
         )
         for each in folders["first"]
     )
-    head = ("folder", "files", "bytes", "again inside", "also elsewhere")
-    yield Table(f"Folders, the first of {folders['count']:,}", head, rows, (2, 3, 4))
+    columns = ("folder", "files", "bytes", "again inside", "also elsewhere")
+    yield Table(f"Folders, the first of {folders['count']:,}", columns, rows, (2, 3, 4))
     yield from _equal(document)
 
 

@@ -107,6 +107,7 @@ class OpenFile:
         self._may_be_direct = hasattr(os, "O_DIRECT")
         self._before: bytes | None = None
         self._stretch = (0, 0)
+        self._cached = False  # whether the page cache was read through in this stretch
         self._fd = _open(self._path, 0)
         try:
             self.check()
@@ -136,15 +137,16 @@ class OpenFile:
         """Note which pages of the next `length` bytes are in memory."""
         self.leave()
         self._stretch = (offset, length)
+        self._cached = False
         self._before = (
             self._reader.pages.resident(self._fd, offset, length) if self._knows else None
         )
 
     def leave(self) -> None:
-        """Drop what is in memory now and was not before."""
+        """Drop what is in memory now and was not before, where that may be due to us."""
         offset, length = self._stretch
         before, self._before, self._stretch = self._before, None, (0, 0)
-        if length and before is not None and b"\0" in before:
+        if self._cached and before is not None and b"\0" in before:
             now = self._reader.pages.resident(self._fd, offset, length)
             if now is not None and now != before:
                 _drop_new(self._fd, offset, before, now)
@@ -177,6 +179,7 @@ class OpenFile:
 
     def _buffered(self, offset: int, want: int) -> int:
         known = self._in_memory(offset, want)
+        self._cached = True
         got = 0
         while got < want:
             count = os.preadv(self._fd, [self._reader.data[got:want]], offset + got)

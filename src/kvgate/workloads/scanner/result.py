@@ -209,7 +209,7 @@ def _folders(state: State, roots: Sequence[bytes], by_group: _Groups) -> dict[st
 
 
 _WHOLE = """
-SELECT f.id AS id, f.path AS path, f.size AS size,
+SELECT f.id AS id, f.kind AS kind, f.size AS size,
   coalesce((SELECT group_concat(at || ':' || digest) FROM
     (SELECT at, digest FROM parts WHERE file = f.id ORDER BY at)), '') AS digest
 FROM files f WHERE f.size > 0 AND f.done"""
@@ -228,8 +228,19 @@ def _same_files(state: State) -> dict[str, Any]:
         {"bytes": size, "times": n, "paths": [_path(state, first), _path(state, last)]}
         for size, n, first, last in list(most)
     ]
+    kinds = state.rows(
+        "SELECT kind, sum(n - 1), sum((n - 1) * size) FROM (SELECT kind, size, count(*) AS n "
+        "FROM whole GROUP BY kind, size, digest HAVING n > 1) GROUP BY kind ORDER BY kind"
+    )
+    by_kind = {KINDS[kind]: {"again": again, "bytes": size} for kind, again, size in list(kinds)}
     state.db.execute("DROP TABLE temp.whole")
-    return {"groups": totals[0], "again": totals[1] or 0, "bytes": totals[2] or 0, "first": rows}
+    return {
+        "by_kind": by_kind,
+        "groups": totals[0],
+        "again": totals[1] or 0,
+        "bytes": totals[2] or 0,
+        "first": rows,
+    }
 
 
 def _path(state: State, file: int) -> str:

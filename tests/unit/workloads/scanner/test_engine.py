@@ -331,3 +331,15 @@ def test_paths_that_are_no_folder_are_refused(tmp_path: Path, scanned: Any) -> N
         scanned(tmp_path / "none")
     with pytest.raises(ScanError, match="neither a folder nor a regular file"):
         scanned(Path("/dev/null"))
+
+
+def test_kv_chunks_that_each_rank_stored_again_are_told_by_kind(
+    tmp_path: Path, scanned: Any
+) -> None:
+    data = draws(9).randbytes(20_000)
+    for rank in range(4):
+        (tmp_path / f"deepseek@4@{rank}@1f2e3d4c@bfloat16.pt").write_bytes(data)
+    (tmp_path / "0123456789abcdef_qwen_0_1.bin").write_bytes(data)
+    found = scanned(tmp_path)
+    assert found["same_files"]["by_kind"] == {"LMCache KV": {"again": 3, "bytes": 60_000}}
+    assert found["same_files"]["again"] == 4
