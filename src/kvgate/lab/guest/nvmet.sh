@@ -104,8 +104,13 @@ show() {
 case ${1:-} in
 up) up "${2:-both}" ;;
 renew)
+    device=$(device_of LAB-TGT-DATA)
+    for _ in $(seq 150); do # its namespace is looked for after the drive itself is there
+        [[ -b $device ]] && break
+        sleep 0.2
+    done
     echo 0 >"$S/namespaces/1/enable"
-    device_of LAB-TGT-DATA >"$S/namespaces/1/device_path"
+    echo "$device" >"$S/namespaces/1/device_path"
     echo 1 >"$S/namespaces/1/enable"
     ;;
 add) namespace "$2" "$3" ;;
