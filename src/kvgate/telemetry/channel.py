@@ -21,6 +21,9 @@ from kvgate.transport.leashed import Leashed, Process
 SILENT_AFTER = 5.0
 """Intervals without a sample after which a sampler is silent: said once, then started anew."""
 
+STARTS_IN_S = 30.0
+"""How long a host, busy as it may be, has until the first sample of a sampler it starts."""
+
 MOST_TROUBLES = 20
 """Lines that are none of which each is told; of more only how many, until the next look."""
 
@@ -67,6 +70,7 @@ class Channel:
         self._reckoning: Reckoning | None = None
         self._lock = threading.Lock()
         self._heard = time.monotonic()
+        self._spoke = False
         self._troubles: list[str] = []
         self._boot = ""
         self._asked_date: float | None = None  # of a sampler that answers no questions
@@ -97,7 +101,8 @@ class Channel:
         silent_s = time.monotonic() - self._heard
         ended = self._process is None or self._process.poll()
         every_s = self._settings.every_s
-        if silent_s < SILENT_AFTER * every_s and not (ended and silent_s > every_s):
+        patience_s = SILENT_AFTER * every_s if self._spoke else STARTS_IN_S
+        if silent_s < patience_s and not (ended and silent_s > every_s):
             return
         how = "ended" if ended else "is silent"
         self._on_gap(f"{self.host}: the sampler {how}; no sample for {silent_s:.1f} s")
@@ -113,7 +118,7 @@ class Channel:
             self._on_gap(f"{self.host}: {len(troubles) - MOST_TROUBLES} more of the kind")
 
     def _start(self) -> None:
-        self._heard, self._asked_date = time.monotonic(), None
+        self._heard, self._asked_date, self._spoke = time.monotonic(), None, False
         listener = Listener()  # of its own: late bytes of the one before must not mix in
         settings = self._settings
         words = source.command(
@@ -167,7 +172,7 @@ class Channel:
 
     def _hear(self, heard: Heard) -> None:
         if isinstance(heard, Sample):
-            self._heard = time.monotonic()
+            self._heard, self._spoke = time.monotonic(), True
             if self._boot_ms is None:  # a first guess, until a question is answered
                 self._boot_ms = self._clock.ms() - heard.uptime_ms
             t_ms = round(self._boot_ms + heard.uptime_ms)

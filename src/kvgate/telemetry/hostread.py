@@ -39,6 +39,8 @@ DISK = (
 )
 PORT = ("bytes", "packets", "errors", "dropped")
 ANA = {"optimized": 2, "non-optimized": 1}  # everything else is 0: no I/O that way
+WORDS = ("/port_xmit_data", "/port_rcv_data")  # count in words of the InfiniBand architecture
+WORD = 4
 FINITE = 2**63 - 1
 MILLION = 1000000
 
@@ -137,8 +139,8 @@ def value(path: str, text: str) -> Named:
     parts = path.split("/")
     text = text.strip()
     if path.startswith("/sys/class/infiniband/") and len(parts) == 9 and parts[5] == "ports":
-        name, factor = parts[8], 4 if parts[8] in ("port_xmit_data", "port_rcv_data") else 1
-        yield ".".join(("rdma", parts[4], parts[6], name)), "c", int(text) * factor  # IB: words
+        name, factor = parts[8], WORD if path.endswith(WORDS) else 1
+        yield ".".join(("rdma", parts[4], parts[6], name)), "c", int(text) * factor
     elif path.startswith("/sys/class/nvme/") and parts[-1] == "state":
         yield "nvme." + parts[4] + ".live", "l", int(text == "live")
     elif path.startswith("/sys/class/nvme/") and parts[-1] == "ana_state":
@@ -172,8 +174,18 @@ def told(texts: dict[str, str], before: dict[str, Any]) -> tuple[Values, dict[st
         "/proc/pressure/io": lambda text: pressure(text, "io"),
         "/proc/pressure/memory": lambda text: pressure(text, "memory"),
     }
+    plain = before.setdefault("plain", {})  # of the many small files: their names and factors
     for path, text in texts.items():
         try:
+            if path in plain:
+                name, factor = plain[path]
+                found[name] = ("c", int(text) * factor)
+                continue
+            if path.startswith("/sys/class/infiniband/"):
+                ((name, _, number),) = value(path, text)
+                plain[path] = (name, WORD if path.endswith(WORDS) else 1)
+                found[name] = ("c", number)
+                continue
             reader = readers.get(path)
             for name, spec, number in reader(text) if reader else value(path, text):
                 found[name] = (spec, number)

@@ -22,7 +22,6 @@ import signal
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -208,6 +207,8 @@ class Sampler:
 
     def scrape(self, name: str, url: str) -> None:
         """Ask an engine for its metrics, each time a second after its answer."""
+        import urllib.request  # heavy, and most hosts have no engine to ask
+
         while True:
             try:
                 with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310  declared

@@ -132,8 +132,8 @@ def convert(path: Path, found: Indexed, meanwhile: Callable[[], None]) -> list[P
         for key in sorted(found.blocks):
             group = found.groups[key]
             payloads = [entry_at(path, start, end) for start, end in found.blocks[key]]
-            _add_samples(samples, group, [samples_of(each, group) for each in payloads])
-            upper += _add_bins(bins, group, joined([bins_of(each) for each in payloads]))
+            note = _add_samples(samples, group, [samples_of(each, group) for each in payloads])
+            upper += _add_bins(bins, group, note, joined([bins_of(each) for each in payloads]))
             meanwhile()
         samples.publish()
         events = path.with_name(stem + EVENTS)
@@ -175,7 +175,10 @@ def _note(group: Group, width_ms: int, first_ms: int, last_ms: int) -> dict[str,
     }
 
 
-def _add_samples(writer: columns.ColumnWriter, group: Group, blocks: list[Block]) -> None:
+def _add_samples(
+    writer: columns.ColumnWriter, group: Group, blocks: list[Block]
+) -> dict[str, object]:
+    """Write the samples of a group and return what they are, from when to when, with what gaps."""
     t = np.concatenate([each.t for each in blocks])
     span = np.concatenate([each.span for each in blocks])
     values = np.concatenate([each.values for each in blocks], axis=1)
@@ -187,20 +190,24 @@ def _add_samples(writer: columns.ColumnWriter, group: Group, blocks: list[Block]
         rows.add(_fixed(group, name, spec, 0, first), {"values": numbers})
     late = np.flatnonzero((np.diff(t) > LATE * group.every_ms) & (group.every_ms > 0))
     gaps = [[int(t[at]), int(t[at + 1])] for at in late[:_MOST_GAPS]]
-    writer.add(rows, {**_note(group, 0, int(t.min()), int(t.max())), "gaps": gaps})
+    note = {**_note(group, 0, int(t.min()), int(t.max())), "gaps": gaps}
+    writer.add(rows, note)
+    return note
 
 
 def _add_bins(
-    writer: columns.ColumnWriter, group: Group, narrow: Bins
+    writer: columns.ColumnWriter, group: Group, note: dict[str, object], narrow: Bins
 ) -> Iterator[tuple[Group, Bins]]:
-    """Write the levels that are kept by host, and yield the upper ones."""
+    """Write the levels that are kept by host, and yield the upper ones.
+
+    `note`, of the samples, stands at each: who wants no samples need not open their file.
+    """
     for width in BY_HOST_MS:
         narrow = narrow.wider(width)
         rows = columns.Rows(list(BIN_LISTS))
         for number, (name, spec) in enumerate(group.series):
             _add_row(rows, group, name, spec, narrow.series(number))
-        last = int(narrow.t[-1]) + width
-        writer.add(rows, _note(group, width, int(narrow.t[0]), last))
+        writer.add(rows, {**note, "width_ms": width})
     for width in OVER_ALL_MS:
         narrow = narrow.wider(width)
         yield group, narrow

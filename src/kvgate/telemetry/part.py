@@ -124,12 +124,18 @@ class ColumnPart:
     torn = ""
 
     def __init__(self, folder: Path, stem: str) -> None:
-        self.path = folder / (stem + hours.SAMPLES)
-        self._samples = ColumnReader(self.path)
-        self._bins = ColumnReader(folder / (stem + hours.BINS))
+        self.path = folder / (stem + hours.BINS)
+        self._bins = ColumnReader(self.path)
+        self._samples_path = folder / (stem + hours.SAMPLES)
+        self._samples: ColumnReader | None = None  # opened when samples are wanted
         self._events = folder / (stem + hours.EVENTS)
         self._names: dict[int, dict[str, tuple[int, str]]] = {}
         self._rows: dict[int, dict[tuple[str, str, int, str], list[tuple[int, int]]]] = {}
+        self._notes = [
+            (place, note)
+            for place, note in enumerate(self._bins.row_groups)
+            if note["width_ms"] == hours.BY_HOST_MS[0]
+        ]
         self.held = tuple(
             Held(
                 note["host"],
@@ -140,31 +146,32 @@ class ColumnPart:
                 note["last_ms"],
                 place,
             )
-            for place, note in enumerate(self._samples.row_groups)
+            for place, (_, note) in enumerate(self._notes)
         )
 
     def _of(self, held: Held) -> dict[str, tuple[int, str]]:
-        """Return name → row and spec of the row group of `held`."""
+        """Return name → its row among the samples of `held`, behind times and spans; its spec."""
         if held.place not in self._names:
-            told = self._samples.columns(held.place, ["series", "spec"])
-            pairs = enumerate(zip(told["series"], told["spec"], strict=True))
+            told = self._bins.columns(self._notes[held.place][0], ["series", "spec"])
+            specs = dict(zip(told["series"], told["spec"], strict=True))
             self._names[held.place] = {
-                (name or spec): (row, spec) for row, (name, spec) in pairs if name or spec in "ts"
+                name: (row, spec) for row, (name, spec) in enumerate(specs.items(), 2)
             }
         return self._names[held.place]
 
     def names(self, held: Held) -> tuple[tuple[str, str], ...]:
         """Return names and specs of the series of `held`."""
-        return tuple((name, spec) for name, (_, spec) in self._of(held).items() if spec not in "ts")
+        return tuple((name, spec) for name, (_, spec) in self._of(held).items())
 
     def spec(self, held: Held, name: str) -> str:
         """Return the spec of series `name` in `held`; "" where it has none."""
-        _, spec = self._of(held).get(name, (0, ""))
-        return "" if spec in ("t", "s") else spec
+        return self._of(held).get(name, (0, ""))[1]
 
     def samples(self, held: Held, name: str) -> tuple[Ints, Ints, Ints]:
         """Return times, spans and values of series `name`."""
-        rows = [self._of(held)[each][0] for each in ("t", "s", name)]
+        if self._samples is None:
+            self._samples = ColumnReader(self._samples_path)
+        rows = (0, 1, self._of(held)[name][0])
         (t,), (span,), (values,) = self._samples.lists(held.place, ["values"], rows)
         return t, span, values
 
@@ -195,7 +202,7 @@ class ColumnPart:
 
     def gaps(self, held: Held) -> list[tuple[int, int]]:
         """Return between which samples of `held` others are missing."""
-        return [(a, b) for a, b in self._samples.row_groups[held.place]["gaps"]]
+        return [(a, b) for a, b in self._notes[held.place][1]["gaps"]]
 
     def events(self) -> Iterator[bytes]:
         """Yield the lines of what happened."""

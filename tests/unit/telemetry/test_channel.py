@@ -13,13 +13,16 @@ from typing import Any
 import pytest
 
 from kvgate.errors import CommandError
+from kvgate.spec.inventory import Inventory
 from kvgate.telemetry import channel, source
 from kvgate.telemetry.archive import Archive
 from kvgate.telemetry.channel import Channel, Settings
 from kvgate.telemetry.hostclock import ControllerClock, Reckoned, Reckoning
 from kvgate.telemetry.watching import Watching
 from kvgate.transport.base import CommandResult
+from kvgate.transport.connect import Connections
 from kvgate.transport.local import LocalTransport
+from kvgate.transport.sshd import PrivateSshd
 
 
 def until(met: Callable[[], Any], within_s: float = 60.0) -> None:
@@ -125,6 +128,31 @@ def test_engines_and_slow_tools_are_series_too(sampled: Any) -> None:
     said = [event["text"] for event in archive.events("sampler")]
     assert any("sampled by Python" in text for text in said)
     assert any("the shell" in text for text in said)
+
+
+@pytest.mark.sshd
+def test_over_ssh_there_is_one_channel_and_nothing_is_left(
+    tmp_path: Path, sshd: PrivateSshd
+) -> None:
+    entry = {"roles": ["serving"], **sshd.host_entry()}
+    inventory = Inventory.model_validate({"inventory": "i", "hosts": {"here": entry}})
+    with Connections(inventory) as ways:
+        transport = ways.to(inventory.hosts["here"])
+        with Watching(
+            tmp_path,
+            [transport],
+            journal=lambda _kind, **_fields: None,
+            on_note=pytest.fail,
+            settings=Settings(every_s=0.2),
+        ) as watching:
+            (keeps,) = watching.channels
+            until(lambda: keeps.count >= 3)
+            until(lambda: ("here", "clock") in watching._recorder._streams)
+            pid = keeps._process.pid  # type: ignore[union-attr]
+        until(lambda: not Path(f"/proc/{pid}").exists())
+    trip = Archive(tmp_path).line("here", "clock.round_trip_us").points[0].mean
+    offset = Archive(tmp_path).line("here", "clock.offset_us").points[0].mean
+    assert abs(offset) <= trip / 2 + 100
 
 
 class Process:
