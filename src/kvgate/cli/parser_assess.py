@@ -38,21 +38,26 @@ def add_assess(verbs: Any, add: Add, verb: Callable[[str, str], Verb]) -> None:
     parser.add_argument(
         "--path", metavar="RATE", help="what restores get without a device path, e.g. '12.5 GB/s'"
     )
-    sample = parser.add_mutually_exclusive_group()
-    sample.add_argument("--rate", metavar="SHARE", type=float, help="sample so much of the blocks")
-    sample.add_argument("--sample", metavar="BLOCKS", type=int, help="sample at most so many")
+    _sample(parser)
     parser.add_argument("--block", metavar="TOKENS", type=int, help="a block's tokens, plain lines")
     parser.add_argument("--tokenizer", metavar="FILE", help="tokenizer.json, for texts")
-    parser.add_argument(
-        "--dask",
-        metavar="WHERE",
-        help="a sample's parts by analysis nodes: tcp://host:port, ssh:FILE, slurm:N[,key=value…]",
-    )
     parser.add_argument("--json", action="store_true", help="print JSON, not text")
     parser.add_argument(
         "--html", "-o", dest="out", metavar="FILE", help="also write a page, never over a file"
     )
     parser.set_defaults(verb=verb("assess", "assess_verb"))
+
+
+def _sample(parser: argparse.ArgumentParser) -> None:
+    """Add how a trace beyond memory is sampled, and by whom."""
+    sample = parser.add_mutually_exclusive_group()
+    sample.add_argument("--rate", metavar="SHARE", type=float, help="sample so much of the blocks")
+    sample.add_argument("--sample", metavar="BLOCKS", type=int, help="sample at most so many")
+    parser.add_argument(
+        "--dask",
+        metavar="WHERE",
+        help="a sample's parts by analysis nodes: tcp://host:port, ssh:FILE, slurm:N[,key=value…]",
+    )
 
 
 def add_capture(verbs: Any, add: Add, verb: Callable[[str, str], Verb]) -> None:
