@@ -1,7 +1,7 @@
 """Replay beside fio on the same file system, interleaved in one run: rates and CPU a GB.
 
 Same block size (one chunk of Qwen3-Coder-480B at TP8), depth and data. ``REPLAY_BENCH_ROUNDS``
-(default 6) and ``REPLAY_BENCH_SESSIONS`` (default 2, of 0.26 GB) make it longer; the folder is
+(default 5) and ``REPLAY_BENCH_SESSIONS`` (default 2, of 0.26 GB) make it longer; the folder is
 ``REPLAY_BENCH_FOLDER`` (default: pytest's). Each line has the ratio and its bar.
 """
 
@@ -26,7 +26,7 @@ from kvgate.workloads.replay import Reads, Spec, program
 from kvgate.workloads.replay_place import aligned
 from kvgate.workloads.replay_result import Level, parsed
 
-ROUNDS = int(os.environ.get("REPLAY_BENCH_ROUNDS", "6"))
+ROUNDS = int(os.environ.get("REPLAY_BENCH_ROUNDS", "5"))
 SESSIONS = int(os.environ.get("REPLAY_BENCH_SESSIONS", "2"))
 CHUNK = 8_126_464
 CHUNKS, DEPTH = 32, 8
@@ -44,13 +44,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-def fio(folder: Path, rw: str) -> tuple[float, float]:
-    """Return B/s and CPU seconds a GB of fio, its file unlinked before it is written anew."""
-    path = folder / "fio.data"
+def fio(folder: Path, rw: str, *, extents: bool) -> tuple[float, float]:
+    """Return B/s and CPU seconds a GB of fio, its files unlinked before they are written anew.
+
+    One file, or a file a chunk, made when it is opened, as replay's are.
+    """
     if rw == "write":
-        path.unlink(missing_ok=True)
+        for path in folder.glob("fio-*"):
+            path.unlink()
+    files = 1 if extents else DATA // CHUNK
     words = [
-        *(str(FIO), "--name=peer", f"--filename={path}", f"--rw={rw}", f"--bs={CHUNK}"),
+        *(str(FIO), "--name=peer", f"--directory={folder}", f"--rw={rw}", f"--bs={CHUNK}"),
+        *(f"--nrfiles={files}", f"--filesize={DATA // files}", "--filename_format=fio-$filenum"),
+        *("--create_on_open=1", "--file_service_type=sequential"),
         *(f"--size={DATA}", "--direct=1", "--ioengine=libaio", f"--iodepth={DEPTH}"),
         *("--end_fsync=1", "--output-format=json", "--invalidate=1"),
     ]
@@ -63,7 +69,7 @@ def fio(folder: Path, rw: str) -> tuple[float, float]:
     return DATA / seconds if rw == "write" else part["bw_bytes"], cpu / (DATA / 1e9)
 
 
-def ours(folder: Path, seed: int, *, checked: bool, extents: bool = False) -> tuple[Level, Level]:
+def ours(folder: Path, seed: int, *, checked: bool, extents: bool) -> tuple[Level, Level]:
     """Return the levels of store and restore, by the program as it travels."""
     place = Path(tempfile.mkdtemp(prefix="kvgate-replay-", dir=folder))
     spec = Spec(
@@ -97,16 +103,19 @@ def told(what: str, value: float, bar: float, *, least: bool) -> None:
     print(f"{what}: {value:.3f} (bar {sign} {bar}) {'ok' if good else 'MISSED'}")
 
 
-def test_restore_and_store_beside_fio(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("extents", [True, False], ids=["extents", "chunk files"])
+def test_restore_and_store_beside_fio(
+    folder: Path, capsys: pytest.CaptureFixture[str], extents: bool
+) -> None:
     rows: dict[str, list[tuple[float, float]]] = {}
     checks: list[float] = []
 
     def measure(which: str, number: int) -> None:
         if which == "fio":
-            rows.setdefault("fio write", []).append(fio(folder, "write"))
-            rows.setdefault("fio read", []).append(fio(folder, "read"))
+            rows.setdefault("fio write", []).append(fio(folder, "write", extents=extents))
+            rows.setdefault("fio read", []).append(fio(folder, "read", extents=extents))
             return
-        store, restore = ours(folder, number, checked=which == "checked")
+        store, restore = ours(folder, number, checked=which == "checked", extents=extents)
         for name, level, kind in (("store", store, "written"), ("restore", restore, "read")):
             rate, cpu = level.rate(kind), level.cpu_per_gb()
             assert rate is not None
