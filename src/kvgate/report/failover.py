@@ -21,7 +21,14 @@ from kvgate.workloads.fio_logs import FETCH
 MOMENTS = "failover.moments"
 """The measure whose text says when a fault was begun, proven, undone and proven repaired."""
 
-_WIDTH, _LEFT, _RIGHT, _TOP, _LANE, _PLOT = 960.0, 60.0, 168.0, 44.0, 40.0, 120.0
+_WIDTH, _LEFT, _RIGHT, _TOP, _LANE, _PLOT = 960.0, 60.0, 168.0, 66.0, 40.0, 120.0
+_LABEL_ROWS = 4
+_MARKS = (
+    ("begun", "fault-edge"),
+    ("proven", "grid"),
+    ("undone", "fault-edge"),
+    ("repaired", "grid"),
+)
 _MOST = 24  # charts of one gate
 _ROWS = 60
 _TIME = re.compile(r"(begun|proven|undone|repaired) ([0-9]{1,10}\.[0-9]{2}) s", re.ASCII)
@@ -179,17 +186,21 @@ def _spans(moments: Sequence[Moment], path: PathId) -> Iterator[Span]:
 
 
 def _marks(board: svg.Drawing, across: svg.Scale, told: Told, bottom: float) -> None:
-    """Shade the fault, and mark its four moments; labels stand in two rows, as they are near."""
+    """Shade the fault, and mark its four moments; labels that are near stand in several rows."""
     zero = told.times["begun"]
     undone = told.times.get("undone", told.moments[-1].uptime_s)
     left, right = across(0.0), across(undone - zero)
     board.rect(left, _TOP - 10, max(right - left, 2.0), bottom - _TOP + 10, "fault", "the fault")
-    for name, row in (("begun", 0), ("proven", 1), ("undone", 0), ("repaired", 1)):
-        if name in told.times:
-            at = across(told.times[name] - zero)
-            board.line(at, _TOP - 24 + 12 * row, at, bottom, "fault-edge" if row == 0 else "grid")
-            label = f"{name} {told.times[name] - zero:.1f} s"
-            board.text(at + 3, _TOP - 28 + 13 * row, label, "note")
+    taken = [0.0] * _LABEL_ROWS  # up to where each row of labels is written
+    for name, style in _MARKS:
+        if name not in told.times:
+            continue
+        at, label = across(told.times[name] - zero), f"{name} {told.times[name] - zero:.1f} s"
+        row = next((n for n, edge in enumerate(taken) if edge < at), _LABEL_ROWS - 1)
+        taken[row] = at + 6.2 * len(label)
+        y = _TOP - 16 - 13 * (_LABEL_ROWS - 1 - row)
+        board.line(at, y, at, bottom, style)
+        board.text(at + 3, y, label, "note")
 
 
 def _lane(
