@@ -58,8 +58,11 @@ def draw(
     *,
     what: str,
     ceilings: Ceilings | None = None,
+    column: str = "Job",
 ) -> Chart:
     """Return the bar chart of `data`, whose groups are (job,), (job, host) or (job, arm, …).
+
+    `column` heads what groups are called by.
 
     Bars of so many rounds as an interval takes have one.
 
@@ -77,7 +80,7 @@ def draw(
         share = ceilings.share(group) if ceilings else ""
         _bar(board, scale, data, group, _TOP + _ROW * row, bounds.get(group.key[0]), share)
     board.line(_LEFT, _TOP, _LEFT, bottom, "axis")
-    columns = ("Job", "Median", "Rounds", "Limit", *(("Of ceiling",) if ceilings else ()))
+    columns = (column, "Median", "Rounds", "Limit", *(("Of ceiling",) if ceilings else ()))
     rows = [
         (*_row(data, group, bounds), *((ceilings.told(group),) if ceilings else ()))
         for group in data.groups

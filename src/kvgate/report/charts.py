@@ -20,6 +20,10 @@ _ARMS = (
     ("arms.read_bw", "Read bandwidth by job and arm"),
     ("arms.write_bw", "Write bandwidth by job and arm"),
 )
+_FABRIC = (
+    ("nvmeof.path_share", "Share of the reads that each path carried", ("item", "host")),
+    ("perftest.rate", "RDMA between pairs, alone and together", ("item", "direction", "tool")),
+)
 _CEILINGS = {"read_bw": "path.read_ceiling", "write_bw": "path.write_ceiling"}
 _KV = (
     ("g3.ttft", "Time to first token by arm and concurrency"),
@@ -54,7 +58,17 @@ def _fio(gate: str, sources: Sources) -> Iterator[Chart]:
     if drawn := latency.chart(gate, jobs, sources):
         yield drawn
     yield from heat.charts(gate, taken, _by_host(taken))
+    yield from _fabric(gate, taken)
     yield from failover.charts(gate, sources.measurements, sources)
+
+
+def _fabric(gate: str, taken: Iterable[Measurement]) -> Iterator[Chart]:
+    """Yield what each path and each pair carried, where a run measured it."""
+    for measure, title, labels in _FABRIC:
+        data = grouped(taken, measure, *labels)
+        if data.groups:
+            name, what = _name(gate, measure), "the one run"
+            yield bars.draw(name, title, data, {}, what=what, column="Path")
 
 
 def _bars(

@@ -38,7 +38,7 @@ class Grouped:
 
 
 def grouped(taken: Iterable[Measurement], name: str, *labels: str) -> Grouped:
-    """Group the measurements called `name` by `labels` (``host`` is one); odd values are missing.
+    """Group the measurements called `name` by `labels`, ``host`` and ``item`` too.
 
     What has no value, no number, or another dimension than the first is counted, not drawn.
     """
@@ -54,9 +54,8 @@ def grouped(taken: Iterable[Measurement], name: str, *labels: str) -> Grouped:
             missing += 1
             continue
         first = first or each.value
-        key = tuple(
-            each.host if label == "host" else each.labels.get(label, "") for label in labels
-        )
+        own = {"host": each.host, "item": each.item}
+        key = tuple(own.get(label, each.labels.get(label, "")) for label in labels)
         in_round = rounds.setdefault(key, {}).setdefault(each.labels.get("round", ""), [])
         in_round.append(float(each.value.base))
     groups = tuple(_group(key, rounds[key]) for key in sorted(rounds, key=natural))

@@ -361,3 +361,19 @@ def test_the_cells_of_a_sweep_are_no_bars(sample: Any) -> None:
     ]
     found = charts.of_gate("G2", sources(sample, taken))
     assert [each.title for each in found if each.svg] == ["Sweep 'path': read"]
+
+
+def test_each_path_has_its_share(sample: Any) -> None:
+    taken = [
+        measured("nvmeof.path_share", Quantity.of(share, "%"), item=f"array1/{path}", load="nvme")
+        for path, share in (("a", 100), ("b", 0))
+    ]
+    found = {chart.id: chart for chart in charts.of_gate("G2", sources(sample, taken))}
+    chart = found["g2-nvmeof-path-share"]
+    assert chart.columns[0] == "Path"
+    assert [row[:2] for row in chart.rows] == [
+        ("array1/a on ini1", "100 %"),
+        ("array1/b on ini1", "0 %"),
+    ]
+    assert "array1/b" in texts(chart)
+    assert "g2-perftest-rate" not in found
