@@ -16,7 +16,7 @@ def add_assess(verbs: Any, add: Add, verb: Callable[[str, str], Verb]) -> None:
         verbs,
         "assess",
         "what a workload reuses, from its trace: hits by capacity, cold data, bandwidth, advice",
-        "kvgate assess trace.jsonl --model qwen3-coder-480b "
+        "kvgate assess trace.jsonl --model qwen3-coder-480b-a35b "
         '--hbm "1 TB" --dram "1.5 TB" --tier "30 TB"',
     )
     parser.add_argument(

@@ -96,8 +96,7 @@ class Tracker:
         self.blocks = np.zeros(_FIRST_SLOTS, np.int64)
         self.weights = np.zeros(_FIRST_SLOTS, np.int64)
         self.intervals = np.zeros(_buckets(), np.int64)
-        self._slots = np.zeros(_SCRATCH, np.int64)
-        self._found = np.zeros(2 * _SCRATCH, np.int64)
+        self._scratch = [np.zeros(_SCRATCH, np.int64) for _ in range(3)]
 
     @property
     def distinct(self) -> int:
@@ -114,16 +113,19 @@ class Tracker:
 
         The last column are hits beyond all levels; what misses is in none.
         """
-        from kvgate.kv import reuse_kernel
+        from kvgate.kv import reuse_kernel as kernel
 
         served = np.zeros((len(batch), len(self.levels) + 1), np.int64)
         times = np.round(batch.times_s * 1e6).astype(np.int64)
         self.counters[2] = 0
-        while reuse_kernel.run(
-            *(self.table, self.words, self.tree, self.counters, keys, batch.starts, times),
-            *(batch.input_tokens, self.block, self.limit, self.part, self.parts, self.levels),
-            *(self.blocks, self.weights, self.intervals, served, self._slots, self._found),
-        ):
+        asked = kernel.Requests(keys, batch.starts, times, batch.input_tokens)
+        sample = kernel.Sample(self.limit, self.part, self.parts)
+        while kernel.run(
+            kernel.State(self.table, self.words, self.tree, self.counters),
+            asked, self.block, sample, self.levels,
+            kernel.Sums(self.blocks, self.weights, self.intervals),
+            served, kernel.Scratch(*self._scratch),
+        ):  # fmt: skip
             at = int(self.counters[2])
             self.make_room(int(batch.starts[at + 1] - batch.starts[at]))
         return served
@@ -132,8 +134,8 @@ class Tracker:
         """Make room for `more` blocks: drop those at the limit, close the places up, grow."""
         from kvgate.kv import reuse_kernel as kernel
 
-        if 2 * more > len(self._found):
-            self._slots, self._found = np.zeros(more, np.int64), np.zeros(2 * more, np.int64)
+        if more > len(self._scratch[0]):
+            self._scratch = [np.zeros(more, np.int64) for _ in range(3)]
         if self.limit < ALL:
             kernel.drop(self.table, self.words, self.limit)
         sums = np.empty(len(self.words), np.int64)

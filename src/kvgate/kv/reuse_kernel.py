@@ -12,6 +12,7 @@ Plain integers only: all runs compiled by Numba, and as it is.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -103,123 +104,147 @@ def unmark(words: Ints, tree: Ints, slots: Ints, table: Ints, count: int) -> Non
         add(tree, word, -pending)
 
 
+class State(NamedTuple):
+    """The blocks: their table, the marks of their last uses, the tree over these, counters."""
+
+    table: Ints
+    words: Ints
+    tree: Ints
+    counters: Ints
+
+
+class Sample(NamedTuple):
+    """Which keys are looked at: below ``limit``, of ``part`` of ``parts`` (a power of 2)."""
+
+    limit: int
+    part: int
+    parts: int
+
+
+class Sums(NamedTuple):
+    """Histograms by distance, of blocks and of tokens (``weights``), and of reuse intervals."""
+
+    blocks: Ints
+    weights: Ints
+    intervals: Ints
+
+
+class Scratch(NamedTuple):
+    """Of one request: slots (-1: none), distances, and which of its blocks was looked at."""
+
+    slots: Ints
+    distances: Ints
+    places: Ints
+
+
+class Requests(NamedTuple):
+    """Requests as columns: their blocks' keys, where each begins, times in µs, tokens."""
+
+    keys: Ints
+    starts: Ints
+    times: Ints
+    tokens: Ints
+
+
 @jit
 def look_up(
-    table: Ints,
-    words: Ints,
-    tree: Ints,
-    counters: Ints,
-    keys: Ints,
-    now: int,
-    limit: int,
-    part: int,
-    parts: int,
-    slots: Ints,
-    found: Ints,
-    intervals: Ints,
+    state: State, keys: Ints, now: int, sample: Sample, scratch: Scratch, intervals: Ints
 ) -> int:
-    """Find a request's blocks as they are before it: slots (-1: none), and distances; counts them.
+    """Find a request's blocks as they are before it, and their distances; return how many.
 
     A distance is the number of distinct blocks touched since, the block itself among them; the
-    largest so far in the request, as a block hits only if all before it do. Keys at `limit` or
-    above, or of another of `parts` (a power of 2), are no sample and passed over. Returns how
-    many are looked at.
+    largest so far in the request, as a block hits only if all before it do.
     """
     count, worst, word, sums = 0, 0, -1, 0
     interval, bucket = -1, 0
     for i in range(len(keys)):
-        if (keys[i] >> 20) & 0xFFFFFFFF >= limit or (keys[i] >> 54) & (parts - 1) != part:
+        key = keys[i]
+        if (key >> 20) & 0xFFFFFFFF >= sample.limit:
             continue
-        slot = find(table, keys[i])
-        if table[slot, PLACE] == 0:
-            slots[count], worst = -1, NEVER
+        if (key >> 54) & (sample.parts - 1) != sample.part:
+            continue
+        slot = find(state.table, key)
+        if state.table[slot, PLACE] == 0:
+            scratch.slots[count], worst = -1, NEVER
         else:
-            place = (table[slot, PLACE] >> 1) - 1
+            place = (state.table[slot, PLACE] >> 1) - 1
             if place >> 5 != word:
                 word = place >> 5
-                sums = before(tree, word)
-            rank = sums + ones(words[word] & ((1 << (place & 31)) - 1))
-            worst = max(worst, counters[LIVE] - rank)
-            if now - table[slot, TIME] != interval:
-                interval = now - table[slot, TIME]
+                sums = before(state.tree, word)
+            rank = sums + ones(state.words[word] & ((1 << (place & 31)) - 1))
+            worst = max(worst, state.counters[LIVE] - rank)
+            if now - state.table[slot, TIME] != interval:
+                interval = now - state.table[slot, TIME]
                 bucket = bucket_of(interval)
             intervals[bucket] += 1
-            slots[count] = slot
-        found[count] = worst
-        found[len(keys) + count] = i
+            scratch.slots[count] = slot
+        scratch.distances[count], scratch.places[count] = worst, i
         count += 1
     return count
 
 
 @jit
-def touch(
-    table: Ints,
-    words: Ints,
-    tree: Ints,
-    counters: Ints,
-    keys: Ints,
-    now: int,
-    slots: Ints,
-    found: Ints,
-    count: int,
-) -> None:
+def place_block(state: State, slot: int, key: int, now: int) -> int:
+    """Put a block at the next place in time; return the place that it leaves still marked, or -1.
+
+    A place is still marked where the block was touched before in the very same request.
+    """
+    table, place = state.table, state.counters[CLOCK]
+    left = -1
+    if table[slot, PLACE] == 0:
+        table[slot, KEY] = key
+        table[slot, PLACE] = (place + 1) << 1
+        state.counters[LIVE] += 1
+    else:
+        old = (table[slot, PLACE] >> 1) - 1
+        state.counters[AGAIN] += 1 - (table[slot, PLACE] & 1)
+        table[slot, PLACE] = (place + 1) << 1 | 1
+        if state.words[old >> 5] >> (old & 31) & 1:
+            state.words[old >> 5] -= 1 << (old & 31)
+            left = old
+    table[slot, TIME] = now
+    state.counters[CLOCK] += 1
+    return left
+
+
+@jit
+def touch(state: State, keys: Ints, now: int, scratch: Scratch, count: int) -> None:
     """Make a request's blocks the last touched, the first of them the very last."""
-    unmark(words, tree, slots, table, count)
-    word, pending = counters[CLOCK] >> 5, 0
+    unmark(state.words, state.tree, scratch.slots, state.table, count)
+    word, pending = state.counters[CLOCK] >> 5, 0
     for back in range(count):
         at = count - 1 - back
-        slot = slots[at]
+        key, slot = keys[scratch.places[at]], scratch.slots[at]
         if slot < 0:
-            key = keys[found[len(keys) + at]]
-            slot = find(table, key)
-        place = counters[CLOCK]
-        if table[slot, PLACE] == 0:
-            table[slot, KEY] = keys[found[len(keys) + at]]
-            table[slot, PLACE] = (place + 1) << 1
-            counters[LIVE] += 1
-        else:
-            old = (table[slot, PLACE] >> 1) - 1
-            counters[AGAIN] += 1 - (table[slot, PLACE] & 1)
-            table[slot, PLACE] = (place + 1) << 1 | 1
-            if words[old >> 5] >> (old & 31) & 1:  # touched before in this very request
-                words[old >> 5] -= 1 << (old & 31)
-                if old >> 5 == word:
-                    pending -= 1
-                else:
-                    add(tree, old >> 5, -1)
-        table[slot, TIME] = now
-        counters[CLOCK] += 1
+            slot = find(state.table, key)
+        place = state.counters[CLOCK]
+        left = place_block(state, slot, key, now)
+        if left >= 0 and left >> 5 == word:
+            pending -= 1
+        elif left >= 0:
+            add(state.tree, left >> 5, -1)
         if place >> 5 != word:
-            add(tree, word, pending)
+            add(state.tree, word, pending)
             word, pending = place >> 5, 0
-        words[word] |= 1 << (place & 31)
+        state.words[word] |= 1 << (place & 31)
         pending += 1
-    add(tree, word, pending)
+    add(state.tree, word, pending)
 
 
 @jit
 def count_hits(
-    found: Ints,
-    start: int,
-    count: int,
-    tokens: int,
-    block: int,
-    levels: Ints,
-    blocks: Ints,
-    weights: Ints,
-    served: Ints,
+    scratch: Scratch, count: int, tokens: int, block: int, levels: Ints, sums: Sums, served: Ints
 ) -> None:
     """Add a request's hits to the histograms by distance, and to the levels that serve them."""
     for at in range(count):
-        index = found[start + at]
-        size = min(block, tokens - index * block)
-        distance = found[at]
+        size = min(block, tokens - scratch.places[at] * block)
+        distance = scratch.distances[at]
         if distance == NEVER:
-            blocks[0] += 1
-            weights[0] += size
+            sums.blocks[0] += 1
+            sums.weights[0] += size
             continue
-        blocks[distance] += 1
-        weights[distance] += size
+        sums.blocks[distance] += 1
+        sums.weights[distance] += size
         level = 0
         while level < len(levels) and distance > levels[level]:
             level += 1
@@ -228,56 +253,29 @@ def count_hits(
 
 @jit
 def run(
-    table: Ints,
-    words: Ints,
-    tree: Ints,
-    counters: Ints,
-    keys: Ints,
-    starts: Ints,
-    times: Ints,
-    tokens: Ints,
-    block: int,
-    limit: int,
-    part: int,
-    parts: int,
-    levels: Ints,
-    blocks: Ints,
-    weights: Ints,
-    intervals: Ints,
-    served: Ints,
-    slots: Ints,
-    found: Ints,
-) -> int:
+    state: State, asked: Requests, block: int, sample: Sample, levels: Ints, sums: Sums,
+    served: Ints, scratch: Scratch,
+) -> int:  # fmt: skip
     """Look at requests from counters[DONE] on; return 1 where room has to be made first, else 0.
 
-    Index 0 of `blocks` and `weights` counts what was never seen before, index d what is at
-    distance d. `served[i, k]` are tokens of request i at level k: the first whose size is at
-    least the distance, or, as the last, beyond all.
+    Index 0 of the histograms counts what was never seen before, index d what is at distance d.
+    `served[i, k]` are tokens of request i at level k: the first whose size is at least the
+    distance, or, as the last, beyond all.
     """
-    for i in range(counters[DONE], len(times)):
-        wanted = keys[starts[i] : starts[i + 1]]
+    counters = state.counters
+    for i in range(counters[DONE], len(asked.times)):
+        wanted = asked.keys[asked.starts[i] : asked.starts[i + 1]]
         many = len(wanted)
-        full = 10 * (counters[LIVE] + many) > 7 * len(table)
-        if full or counters[CLOCK] + many > 32 * len(words) or 2 * many > len(found):
+        full = 10 * (counters[LIVE] + many) > 7 * len(state.table)
+        late = counters[CLOCK] + many > 32 * len(state.words)
+        if full or late or many > len(scratch.slots):
             counters[DONE] = i
             return 1
-        count = look_up(
-            table,
-            words,
-            tree,
-            counters,
-            wanted,
-            times[i],
-            limit,
-            part,
-            parts,
-            slots,
-            found,
-            intervals,
-        )
-        count_hits(found, many, count, tokens[i], block, levels, blocks, weights, served[i])
-        touch(table, words, tree, counters, wanted, times[i], slots, found, count)
-    counters[DONE] = len(times)
+        now = asked.times[i]
+        count = look_up(state, wanted, now, sample, scratch, sums.intervals)
+        count_hits(scratch, count, asked.tokens[i], block, levels, sums, served[i])
+        touch(state, wanted, now, scratch, count)
+    counters[DONE] = len(asked.times)
     return 0
 
 

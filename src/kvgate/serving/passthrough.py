@@ -33,10 +33,11 @@ MOST_HELD = 8 * MOST_BODY
 TAIL = 16 * 1024
 """Bytes of the end of an answer in which its usage is looked for."""
 
-_HOP = frozenset(
-    ("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer")
+_HOP = re.compile(
+    "connection|keep-alive|proxy-authenticate|proxy-authorization|t[e]|trailer|transfer-encoding|"
+    "upgrade|host",
+    re.IGNORECASE,
 )
-_FRAMING = frozenset(("transfer-encoding", "upgrade", "host"))
 _USAGE = re.compile(rb'"completion_tokens"\s*:\s*(\d{1,9})')
 
 
@@ -164,6 +165,4 @@ def _output(kept: _Request) -> int:
 
 def _onward(headers: Any) -> CIMultiDict[str]:
     """Return the headers that go on: all but those that are of one connection."""
-    return CIMultiDict(
-        (name, text) for name, text in headers.items() if name.lower() not in _HOP | _FRAMING
-    )
+    return CIMultiDict((name, text) for name, text in headers.items() if not _HOP.fullmatch(name))

@@ -66,8 +66,8 @@ def assert_nothing_of_it(path: Path, *texts: str) -> None:
     assert words
     assert not [word for word in words if word in content]
     for text in texts:
-        for each in encoder(None)(text):
-            assert str(each) not in content
+        for each in encoder(None)(text):  # a short one is in any hash by chance
+            assert each < 10**8 or str(each) not in content
 
 
 def test_an_access_log_becomes_a_trace_without_its_texts(capture: Run) -> None:
@@ -123,7 +123,8 @@ def test_vllms_log(capture: Run) -> None:
     lines = [
         "INFO 06-01 11:59:59 [api_server.py:1] Started",
         VLLM % (1, quoted),
-        VLLM % (2, quoted + " and on") + ", prompt_token_ids: [900000000000001, 900000000000002, 7]",
+        VLLM % (2, quoted + " and on")
+        + ", prompt_token_ids: [900000000000001, 900000000000002, 7]",
     ]
     path = capture("--engine-log", *lines)
     first, second = requests([path])
