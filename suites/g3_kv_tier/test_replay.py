@@ -32,7 +32,8 @@ def test_sessions_replayed_on_each_arm(bench: Bench) -> None:
     """Store and restore every session on each arm, a block a round, up to the deciding look."""
     _workload(bench)
     bench.plan_looks("replay")
-    _on_each(bench, "serving", _rounds)
+    with bench.telemetry():
+        _on_each(bench, "serving", _rounds)
 
 
 @settles("G3.110")

@@ -53,6 +53,7 @@ class Bench:
         self._surveys = Surveys(self, self.connections)
         self._kernel = KernelWindow(self, self.connections)
         self._looks = Looks(gate, setup, run)
+        self._watching: Watching | None = None
         self.timings = Timings(gate)
 
     # what the run was told
@@ -268,7 +269,11 @@ class Bench:
 
         Recorded hosts are left out: what they did is over. Nothing that goes wrong with telemetry
         ends the block; it is noted in the journal. `Watching.scrape` adds an engine's metrics.
+        Inside a block that records already that one goes on, of the hosts it has.
         """
+        if self._watching is not None:
+            yield self._watching
+            return
         ways = [
             self.connections.to(host)
             for host in (self.hosts() if hosts is None else hosts)
@@ -283,7 +288,11 @@ class Bench:
         with Watching(
             self.run.path, ways, journal=self.run.event, on_note=note, settings=settings
         ) as watching:
-            yield watching
+            self._watching = watching
+            try:
+                yield watching
+            finally:
+                self._watching = None
 
     # telling
 

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvgate.telemetry import hostsampler, hosttools
+from kvgate.telemetry.hostsampler import MOST_KERNEL, Files, Kernel, Sampler
+from kvgate.telemetry.hosttools import Tool
+
+
+@pytest.fixture
+def kernel() -> Iterator[tuple[Kernel, socket.socket]]:
+    """Return a kernel log whose records a test writes: one a read, as /dev/kmsg has it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    log = Kernel()
+    if log.fd >= 0:
+        os.close(log.fd)
+    log.fd, log.why = ours.fileno(), ""
+    yield log, theirs
+    ours.close()
+    theirs.close()
+
+
+def test_records_of_the_kernel_are_events_once(kernel: Any) -> None:
+    log, said = kernel
+    said.send(b"12,345,67890,-;nvme nvme0: I/O \xff timeout\n SUBSYSTEM=nvme\n")
+    assert log.records() == [
+        {
+            "kind": "kernel",
+            "level": 4,
+            "seq": 345,
+            "us": 67890,
+            "text": "nvme nvme0: I/O \\xff timeout",
+        }
+    ]
+    assert log.records() == []
+
+
+def test_a_kernel_that_floods_is_cut_and_counted(kernel: Any) -> None:
+    log, said = kernel
+    for number in range(MOST_KERNEL + 7):
+        said.send(b"6,%d,1,-;x" % number)
+    *records, last = log.records()
+    assert len(records) == MOST_KERNEL
+    assert last == {"kind": "kernel_lost", "text": "7 more records, 0 overwritten"}
+
+
+def test_files_are_read_anew_and_those_that_went_are_left_out(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    first.write_text("1")
+    files = Files([f"{tmp_path}/*", str(tmp_path / "absent")])
+    first.write_text("2")
+    second.write_text("3")
+    assert files.read() == {str(first): "2"}
+    files.look()
+    assert files.read() == {str(first): "2", str(second): "3"}
+    assert files.refused == {str(tmp_path / "absent"): "No such file or directory"}
+    second.unlink()
+    files.look()
+    assert list(files.read()) == [str(first)]
+    for fd in files.open.values():
+        os.close(fd)
+
+
+def until_told(tool: Tool) -> Any:
+    end = time.monotonic() + 30
+    while (found := tool.poll()) is None:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return found
+
+
+def test_a_tool_tells_numbers_or_nothing_and_a_hung_one_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    good = Tool("smart.x", ["echo", '{"temperature": 311}'], "json")
+    good.start()
+    assert until_told(good) == {"smart.x.temperature": ("l1000", 311_000)}
+    odd = Tool("smart.x", ["echo", "Permission denied"], "json")
+    odd.start()
+    assert until_told(odd) == {}
+    monkeypatch.setattr(hosttools, "TOOL_S", 0.05)
+    hung = Tool("smart.x", ["sleep", "300"], "json")
+    hung.start()
+    assert until_told(hung) == {}
+    assert Tool("x", ["no-such-tool-here"], "json").why == "not installed"
+
+
+def test_states_that_change_and_clocks_that_are_set_are_events() -> None:
+    sampler = Sampler({"every_ms": 1000, "slow_ms": 60000})
+    state = "/sys/class/nvme/nvme0/state"
+    sampler.changes({state: "live\n"}, 5 * 10**9)
+    sampler.changes({state: "live\n"}, 5 * 10**9 + 10**6)  # it drifts: no event
+    assert sampler.out == []
+    sampler.changes({state: "connecting\n"}, 65 * 10**9)
+    events = [json.loads(line[2:]) for line in sampler.out]
+    assert [event["kind"] for event in events] == ["state", "clock_step"]
+    assert events[0]["text"] == f"{state}: connecting, was live"
+    assert "was set by 59.999 s" in events[1]["text"]
+
+
+def test_names_are_told_when_they_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    sampler = Sampler({"every_ms": 1000, "slow_ms": 60000})
+    sampler.sample("fast", {"a": ("c", 1)}, (10**9, 10**9))
+    sampler.sample("fast", {"a": ("c", 2**70)}, (2 * 10**9, 10**9))
+    sampler.sample("fast", {"a": ("c", 1), "b": ("l", None)}, (3 * 10**9, 10**9))
+    assert [line[:8] for line in sampler.out] == [
+        "S fast 1",
+        "V fast 1",
+        "V fast 1",
+        "S fast 2",
+        "V fast 2",
+    ]
+    assert sampler.out[2].endswith(f" {hostsampler.MISSING}\n")
