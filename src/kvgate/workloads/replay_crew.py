@@ -142,6 +142,8 @@ class Crew:
         flight = _Flight(work, places, begun)
         self._active += 1
         self.busy.add(work.session)
+        if work.store:
+            self.tier.prepare(work.session)
         for place in range(places):
             self._queues[place % self.ranks].put((flight, place))
 

@@ -7,6 +7,8 @@ is asked whose it is. Runs on hosts: Python 3.8; xxhash and NumPy only where the
 from __future__ import annotations
 
 import collections
+import contextlib
+import ctypes
 import errno
 import os
 import zlib
@@ -98,6 +100,21 @@ class Tier:
         """Return whose content a chunk has."""
         return chunk_of(session, place, shared=self.shape.shared, chunks=self.shape.places)
 
+    def prepare(self, session: int) -> None:
+        """Make an extent's file with its whole size, as engines do before they write into one.
+
+        Writes that extend a file are one after the other. Where the file system can't reserve
+        space, or has none, the file stays empty, and writing meets that.
+        """
+        if not self.shape.extents:
+            return
+        with contextlib.suppress(OSError):
+            fd = os.open(self.path(session, 0)[0], self._write, 0o600)
+            try:
+                reserved(fd, self.session_bytes)
+            finally:
+                os.close(fd)
+
     def make(self, buffer: memoryview, session: int, place: int, version: int = 0) -> None:
         """Make a chunk's content in `buffer`."""
         self.content.fill(buffer, self.chunk(session, place), version)
@@ -167,6 +184,18 @@ class Tier:
             return err
         why = f"session {session}, chunk {place} can't be {done}: {err.strerror}"
         return LostError(f"{why} (errno {errno.errorcode.get(err.errno or 0, err.errno)})")
+
+
+def reserved(fd: int, size: int) -> bool:
+    """Reserve `size` bytes for a file by fallocate(2); False where that can't be done.
+
+    posix_fallocate(3) would write where the file system can't reserve.
+    """
+    call = getattr(ctypes.CDLL(None, use_errno=True), "fallocate64", None)
+    if call is None:
+        return False
+    call.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    return bool(call(fd, 0, 0, size) == 0)
 
 
 def _counted(came: int, wanted: int) -> int:

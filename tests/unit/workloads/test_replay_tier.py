@@ -164,3 +164,17 @@ def test_an_evicted_session_s_files_are_gone(tmp_path: Path) -> None:
     tier.evict(1)
     assert list(tier.sessions) == [0, 2]
     assert not any(path.exists() for path in tier.files(1))
+
+
+def test_an_extent_has_its_size_before_it_is_written_where_space_can_be_reserved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tier = stored(tmp_path, extents=True)
+    tier.prepare(7)
+    path, _ = tier.path(7, 0)
+    assert path.stat().st_size in (tier.session_bytes, 0)
+    tier.prepare(0)
+    assert looked(tier, 0, 0) is None, "what is there is not touched"
+    monkeypatch.setattr(replay_tier, "reserved", lambda *_: False)
+    tier.prepare(8)
+    assert tier.path(8, 0)[0].stat().st_size == 0
