@@ -19,6 +19,16 @@ DECLARED = {
             "discovery": [{"target": "127.0.0.1", "port": 9}],
         }
     ],
+    "fabric": [
+        {
+            "name": "a",
+            "nic": "lo",
+            "address": "127.0.0.1",
+            "to": "h1",
+            "to_nic": "lo",
+            "to_address": "127.0.0.1",
+        }
+    ],
     "gpus": {"count": 1, "id": "dead:beef", "addresses": ["ffff:ff:1e.7"]},
 }
 
