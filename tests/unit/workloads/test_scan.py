@@ -132,7 +132,7 @@ def test_pieces_that_no_worker_brings_back_are_named(
 
 @pytest.mark.whole
 def test_killed_with_kill_9_it_goes_on(tmp_path: Path) -> None:
-    tree = fill(tmp_path / "t", 9, 130_000_000)
+    tree = fill(tmp_path / "t", 5, 130_000_000)
     once = content(scan.scan(Asked([str(tree)], jobs=1), unheard))
     state = tmp_path / "state"
     asked = json.dumps({"paths": [str(tree)], "jobs": 1, "state": str(state)})
