@@ -41,7 +41,7 @@ OF_EACH_KIND = (
 PULLED = ("pull-tgt-data", "pull-tgt-raid0", "pull-ini-free")
 
 
-def until(holds: Callable[[], bool], limit_s: float = 180) -> None:
+def until(holds: Callable[[], bool], limit_s: float = 300) -> None:
     end = time.monotonic() + limit_s
     while not holds():
         assert time.monotonic() < end

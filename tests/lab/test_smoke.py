@@ -40,7 +40,7 @@ def paths(lab: Running) -> list[str]:
     return lab.sh("ini", PATHS).splitlines()
 
 
-def until(holds: Callable[[], bool], limit_s: float = 120) -> None:
+def until(holds: Callable[[], bool], limit_s: float = 300) -> None:
     end = time.monotonic() + limit_s
     while not holds():
         assert time.monotonic() < end
