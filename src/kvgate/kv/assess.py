@@ -246,7 +246,7 @@ def _mean(parts: Sequence[Curve]) -> Curve:
     """Return the mean of the curves of a sample's parts."""
     distances = np.unique(np.concatenate([part.distances for part in parts]))
     blocks, tokens = (
-        np.mean([_on(part, column, distances) for part in parts], axis=0)
+        np.maximum(0.0, np.mean([_on(part, column, distances) for part in parts], axis=0))
         for column in ("blocks", "tokens")
     )
     return dataclasses.replace(parts[0], distances=distances, blocks=blocks, tokens=tokens)

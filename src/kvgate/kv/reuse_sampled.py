@@ -83,7 +83,7 @@ class _Part:
         weights[:] = 0
 
     def curve(self, references: int, tokens: int) -> Curve:
-        """Return this part's estimate of the whole curve."""
+        """Return this part's estimate of the whole curve; the difference may be below 0."""
         self._settle()
         more = (1.0, references - self.references, tokens - self.tokens)
         columns = zip(*self.settled, strict=True)
@@ -93,8 +93,8 @@ class _Part:
         order = np.argsort(distances, kind="stable")
         return Curve(
             distances=distances[order],
-            blocks=np.maximum(0.0, np.cumsum(blocks[order])),
-            tokens=np.maximum(0.0, np.cumsum(weights[order])),
+            blocks=np.cumsum(blocks[order]),
+            tokens=np.cumsum(weights[order]),
             references=float(references),
             input_tokens=float(tokens),
         )
@@ -184,4 +184,6 @@ def sliced(batch: Batch) -> Iterator[Batch]:
 def middle(curves: list[Curve], capacity: float) -> tuple[float, float]:
     """Return the share of tokens hit at `capacity`, and the half of its 95 % interval."""
     shares = np.array([each.hits(capacity)[1] / each.input_tokens for each in curves])
-    return float(shares.mean()), STUDENT * float(shares.std(ddof=1)) / math.sqrt(len(shares))
+    return max(0.0, float(shares.mean())), STUDENT * float(shares.std(ddof=1)) / math.sqrt(
+        len(shares)
+    )
