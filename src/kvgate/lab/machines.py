@@ -49,8 +49,8 @@ class Lab:
         """Start the machines that are not up and return when all answer and are connected.
 
         1. Clean up what was killed.  2. Start.  3. Wait for SSH and the target's export.
-        4. Connect both paths by `connect` (tcp, rdma, none). Raises HarnessError where one does
-        not come up.
+        4. Connect both paths by `connect` (tcp, rdma, none), and give the initiator soft-RoCE on
+        both ports. Raises HarnessError where one does not come up.
         """
         if not image.built(self.places):
             raise HarnessError("lab: there is no image, or an old one", hint="kvgate lab build")
@@ -67,6 +67,7 @@ class Lab:
                     took = time.monotonic() - began
                     self._say(f"{each.name} answers on port {ports[each.name]} after {took:.0f} s")
                 if connect != "none" and vm.INI in started:
+                    guests.run("ini", ["/lab/nvmet.sh", "rxe"])
                     guests.run("ini", ["/lab/connect.sh", connect])
                     self._say(f"ini is connected to tgt by {connect}, on both networks")
 
