@@ -35,7 +35,7 @@ Run = Callable[[], Findings]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a workspace with the path part of G2 alone: no perftest, reads of 3 s."""
+    """Return a workspace with the path part of G2 alone: no perftest, reads of 6 s."""
     root = tmp_path_factory.mktemp("paths")
     for folder in ("gates/plans", "suites/g2", "inventory"):
         (root / folder).mkdir(parents=True)
@@ -51,9 +51,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "profile": "lab",
         "seed": 7,
         "gates": [{"gate": "G2", "suite": "suites/g2", "give_up_after": "10 min"}],
-        "workloads": {
-            "paths": {"runtime": "3 s", "block": "16 KiB", "jobs": 4, "least": "128 KiB"}
-        },
+        "workloads": {"paths": {"runtime": "6 s", "block": "4 KiB", "jobs": 4, "least": "32 KiB"}},
         "scope_out": [{"criteria": others, "reason": "not asked for here"}],
     }
     (root / "gates/plans/lab.yaml").write_text(yaml.safe_dump(plan), "utf-8")
