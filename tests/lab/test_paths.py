@@ -80,7 +80,7 @@ def judged(lab: Running, site: Path) -> Iterator[Run]:
             [sys.executable, "-m", "kvgate", "run", *PLANNED],
             cwd=site, capture_output=True, text=True, timeout=600,
         )  # fmt: skip
-        name = re.findall(r"report: runs/(\S+)/report", done.stdout)
+        name = re.findall(r"report: runs/([^/\s]+)/report", done.stdout)
         assert name, done.stdout[-3000:] + done.stderr[-2000:]
         gates = json.loads((site / f"runs/{name[-1]}/findings.json").read_bytes())["gates"]
         return {each["criterion"]: each for gate in gates for each in gate["findings"]}
