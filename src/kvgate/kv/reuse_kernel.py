@@ -155,80 +155,71 @@ def look_up(
     A distance is the number of distinct blocks touched since, the block itself among them; the
     largest so far in the request, as a block hits only if all before it do.
     """
+    table, words, tree, live = state.table, state.words, state.tree, state.counters[LIVE]
+    limit, part, parts = sample
+    slots, distances, places = scratch
     count, worst, word, sums = 0, 0, -1, 0
     interval, bucket = -1, 0
     for i in range(len(keys)):
         key = keys[i]
-        if (key >> 20) & 0xFFFFFFFF >= sample.limit:
+        if (key >> 20) & 0xFFFFFFFF >= limit:
             continue
-        if (key >> 54) & (sample.parts - 1) != sample.part:
+        if (key >> 54) & (parts - 1) != part:
             continue
-        slot = find(state.table, key)
-        if state.table[slot, PLACE] == 0:
-            scratch.slots[count], worst = -1, NEVER
+        slot = find(table, key)
+        if table[slot, PLACE] == 0:
+            slots[count], worst = -1, NEVER
         else:
-            place = (state.table[slot, PLACE] >> 1) - 1
+            place = (table[slot, PLACE] >> 1) - 1
             if place >> 5 != word:
                 word = place >> 5
-                sums = before(state.tree, word)
-            rank = sums + ones(state.words[word] & ((1 << (place & 31)) - 1))
-            worst = max(worst, state.counters[LIVE] - rank)
-            if now - state.table[slot, TIME] != interval:
-                interval = now - state.table[slot, TIME]
+                sums = before(tree, word)
+            rank = sums + ones(words[word] & ((1 << (place & 31)) - 1))
+            worst = max(worst, live - rank)
+            if now - table[slot, TIME] != interval:
+                interval = now - table[slot, TIME]
                 bucket = bucket_of(interval)
             intervals[bucket] += 1
-            scratch.slots[count] = slot
-        scratch.distances[count], scratch.places[count] = worst, i
+            slots[count] = slot
+        distances[count], places[count] = worst, i
         count += 1
     return count
 
 
 @jit
-def place_block(state: State, slot: int, key: int, now: int) -> int:
-    """Put a block at the next place in time; return the place that it leaves still marked, or -1.
-
-    A place is still marked where the block was touched before in the very same request.
-    """
-    table, place = state.table, state.counters[CLOCK]
-    left = -1
-    if table[slot, PLACE] == 0:
-        table[slot, KEY] = key
-        table[slot, PLACE] = (place + 1) << 1
-        state.counters[LIVE] += 1
-    else:
-        old = (table[slot, PLACE] >> 1) - 1
-        state.counters[AGAIN] += 1 - (table[slot, PLACE] & 1)
-        table[slot, PLACE] = (place + 1) << 1 | 1
-        if state.words[old >> 5] >> (old & 31) & 1:
-            state.words[old >> 5] -= 1 << (old & 31)
-            left = old
-    table[slot, TIME] = now
-    state.counters[CLOCK] += 1
-    return left
-
-
-@jit
 def touch(state: State, keys: Ints, now: int, scratch: Scratch, count: int) -> None:
     """Make a request's blocks the last touched, the first of them the very last."""
-    unmark(state.words, state.tree, scratch.slots, state.table, count)
-    word, pending = state.counters[CLOCK] >> 5, 0
+    table, words, tree, counters = state
+    slots, _, places = scratch
+    unmark(words, tree, slots, table, count)
+    word, pending = counters[CLOCK] >> 5, 0
     for back in range(count):
         at = count - 1 - back
-        key, slot = keys[scratch.places[at]], scratch.slots[at]
+        key, slot, place = keys[places[at]], slots[at], counters[CLOCK]
         if slot < 0:
-            slot = find(state.table, key)
-        place = state.counters[CLOCK]
-        left = place_block(state, slot, key, now)
-        if left >= 0 and left >> 5 == word:
-            pending -= 1
-        elif left >= 0:
-            add(state.tree, left >> 5, -1)
+            slot = find(table, key)
+        if table[slot, PLACE] == 0:
+            table[slot, KEY] = key
+            table[slot, PLACE] = (place + 1) << 1
+            counters[LIVE] += 1
+        else:
+            old = (table[slot, PLACE] >> 1) - 1
+            counters[AGAIN] += 1 - (table[slot, PLACE] & 1)
+            table[slot, PLACE] = (place + 1) << 1 | 1
+            if words[old >> 5] >> (old & 31) & 1:  # touched before in this very request
+                words[old >> 5] -= 1 << (old & 31)
+                if old >> 5 == word:
+                    pending -= 1
+                else:
+                    add(tree, old >> 5, -1)
+        table[slot, TIME] = now
+        counters[CLOCK] += 1
         if place >> 5 != word:
-            add(state.tree, word, pending)
+            add(tree, word, pending)
             word, pending = place >> 5, 0
-        state.words[word] |= 1 << (place & 31)
+        words[word] |= 1 << (place & 31)
         pending += 1
-    add(state.tree, word, pending)
+    add(tree, word, pending)
 
 
 @jit
@@ -236,15 +227,17 @@ def count_hits(
     scratch: Scratch, count: int, tokens: int, block: int, levels: Ints, sums: Sums, served: Ints
 ) -> None:
     """Add a request's hits to the histograms by distance, and to the levels that serve them."""
+    _, distances, places = scratch
+    blocks, weights, _ = sums
     for at in range(count):
-        size = min(block, tokens - scratch.places[at] * block)
-        distance = scratch.distances[at]
+        size = min(block, tokens - places[at] * block)
+        distance = distances[at]
         if distance == NEVER:
-            sums.blocks[0] += 1
-            sums.weights[0] += size
+            blocks[0] += 1
+            weights[0] += size
             continue
-        sums.blocks[distance] += 1
-        sums.weights[distance] += size
+        blocks[distance] += 1
+        weights[distance] += size
         level = 0
         while level < len(levels) and distance > levels[level]:
             level += 1
