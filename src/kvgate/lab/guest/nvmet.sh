@@ -13,12 +13,16 @@ NQN=${NQN:-nqn.2026-11.lab:array1}
 S=$C/subsystems/$NQN
 
 device_of() { # the namespace of the drive with this serial number: names change, serials don't
-    local each
-    for each in /sys/class/nvme/nvme*; do
-        if [[ $(tr -d ' ' <"$each/serial") == "$1" ]]; then
-            echo "/dev/${each##*/}n1"
-            return
-        fi
+    local each node
+    # A namespace is named after its subsystem, which a drive that was put back may share no number with.
+    for each in /sys/class/nvme/nvme* /sys/class/nvme-subsystem/nvme-subsys*; do
+        [[ -e $each/serial && $(tr -d ' ' <"$each/serial") == "$1" ]] || continue
+        for node in "$each"/nvme*n1; do
+            if [[ -e $node && ${node##*/} != *c* ]]; then
+                echo "/dev/${node##*/}"
+                return
+            fi
+        done
     done
     echo "nvmet.sh: no drive has serial number $1" >&2
     return 1
@@ -104,9 +108,8 @@ show() {
 case ${1:-} in
 up) up "${2:-both}" ;;
 renew)
-    device=$(device_of LAB-TGT-DATA)
     for _ in $(seq 150); do # its namespace is looked for after the drive itself is there
-        [[ -b $device ]] && break
+        device=$(device_of LAB-TGT-DATA 2>/dev/null) && [[ -b $device ]] && break
         sleep 0.2
     done
     echo 0 >"$S/namespaces/1/enable"
