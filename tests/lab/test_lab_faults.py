@@ -38,7 +38,7 @@ OF_EACH_KIND = (
     "ana-slow-tcp-b",
     "ana-change-tcp-a",
 )
-PULLED = ("pull-tgt-data", "pull-tgt-raid0", "pull-ini-free")
+PULLED = ("pull-tgt-raid0", "pull-ini-free")
 
 
 def until(holds: Callable[[], bool], limit_s: float = 300) -> None:
