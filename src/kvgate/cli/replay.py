@@ -130,8 +130,10 @@ def spec_of(arguments: argparse.Namespace) -> Spec:
     ranks = _whole("--ranks", arguments.ranks or arguments.tp, arguments.tp)
     if not 0 <= arguments.shared <= 100:
         raise UsageError("--shared: from 0 to 100")
+    if not 0 <= arguments.seed < 2**63:
+        raise UsageError("--seed: a whole number from 0 to 2^63 - 1")
     return Spec(
-        seed=abs(arguments.seed),
+        seed=arguments.seed,
         sessions=_whole("--sessions", arguments.sessions, 10**6),
         chunks=chunks,
         chunk_bytes=shard.chunk_bytes(each),

@@ -28,6 +28,7 @@ def code(found: Sequence[Replayed]) -> int:
         return 1
     levels = [level for each in found for level in each.of_phase(*_MUST_BE_COLD)]
     unproven = any(_unproven(level) for level in levels)
+    unproven = unproven or any(each.full and not each.full["reached"] for each in found)
     return 2 if unproven or any(each.problems for each in found) else 0
 
 

@@ -17,7 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from kvgate.errors import CommandError, KvgateError, ParseError, UsageError
 from kvgate.model.record import EvidenceRef
+from kvgate.untrusted import plain
 from kvgate.witness import Witness, as_evidence
+from kvgate.workloads.replay_lines import event_of
 from kvgate.workloads.replay_place import PAGE
 from kvgate.workloads.replay_result import Replayed, parsed
 from kvgate.workloads.travel import program_of, travelled
@@ -117,6 +119,11 @@ class Spec:
             raise UsageError("planting faults takes 2 sessions of 3 chunks that are not shared")
         if self.plant and (self.padded_bytes < 8 * PAGE or not self.checked):
             raise UsageError("planting faults takes checks, and chunks of 32 KiB or more")
+        if (self.fill or self.full) and not self.capacity:
+            raise UsageError(
+                "to fill the tier takes a capacity: what may be stored at most",
+                hint="name one: --capacity '20 GB', or in a plan tier: {capacity: 20 GB}",
+            )
         if (self.fill or self.full) and self.capacity < 4 * self.session_bytes:
             raise UsageError(
                 f"a capacity of {self.capacity / 1e9:.3f} GB does not hold 4 sessions of "
@@ -255,7 +262,7 @@ def _one(
             result = process.wait(deadline_s)
         ref = witness.keep(as_evidence(result))
         if result.exit_status not in (0, _REFUSED):
-            said = result.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+            said = plain(result.stderr.decode("utf-8", "replace")).strip().splitlines()[-1:]
             raise CommandError(
                 witness.host.name, f"the replay broke: {''.join(said) or result.describe()}"
             )
@@ -286,21 +293,28 @@ class _Lines:
         self._witness, self._folder, self._starts = witness, folder, starts
         self._ahead_s, (self._on_progress, self._on_stored) = ahead_s, told
         self._stored = threading.Event()
-        self._rest = b""
+        self._rest: list[bytes] = []  # of a line whose end has not come
         self._ready: list[int] = []
+        self._asked = 0  # starts that were asked for
 
     def take(self, piece: bytes) -> None:
         """Take what came; called by the transport's thread."""
-        *lines, self._rest = (self._rest + piece).split(b"\n")
+        if b"\n" not in piece:
+            self._rest.append(piece)
+            return
+        *lines, rest = b"".join((*self._rest, piece)).split(b"\n")
+        self._rest = [rest]
         for each in lines:
-            with contextlib.suppress(ValueError):  # parsed when all is there
-                line = json.loads(each)
-                if "ready" in line:
-                    self._ready.append(int(line["ready"]))
-                elif "seconds" in line:
-                    if line["phase"] == "store":
-                        self._stored.set()
-                    self._on_progress(f"{line['phase']}: {line['seconds']:.1f} s")
+            event = event_of(each)
+            if event is None:
+                continue
+            if event.number == self._asked + 1:  # each start is asked for once, in order
+                self._asked += 1
+                self._ready.append(event.number)
+            elif not event.number:
+                if event.phase == "store":
+                    self._stored.set()
+                self._on_progress(f"{event.phase}: {event.seconds:.1f} s")
 
     def answer(self) -> None:
         """Give the program the start that it waits for, if it does; tell that all is stored."""

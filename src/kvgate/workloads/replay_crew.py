@@ -68,13 +68,18 @@ class _Flight:
         self.full = False
 
 
+def threads_of(readers: int) -> int:
+    """Return how many threads a rank has, each with a buffer of one chunk."""
+    return readers + max(1, readers // 4)
+
+
 class Crew:
     """Readers of one level; used once, as a context: threads and buffers are there inside it."""
 
     def __init__(self, tier: Tier, *, ranks: int, readers: int) -> None:
         self.tier, self.ranks = tier, ranks
         self.total = Outcome()
-        each = readers + max(1, readers // 4)  # threads a rank
+        each = threads_of(readers)
         self._slots = [threading.Semaphore(readers) for _ in range(ranks)]
         self._queues = [queue.SimpleQueue() for _ in range(ranks)]  # type: list[queue.SimpleQueue[tuple[_Flight, int] | None]]
         self._counts = [Outcome() for _ in range(ranks * each)]

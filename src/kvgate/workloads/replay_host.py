@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kvgate.kv.content import Content, maker
-from kvgate.workloads.replay_crew import Crew, Outcome, Work
+from kvgate.workloads.replay_crew import Crew, Outcome, Work, threads_of
 from kvgate.workloads.replay_place import (
     Counted,
     Place,
@@ -27,6 +27,7 @@ from kvgate.workloads.replay_place import (
     hold,
     make_cold,
     place_of,
+    refuse_buffers,
     remove_left,
 )
 from kvgate.workloads.replay_tier import Shape, Tier, checker, plants
@@ -51,6 +52,8 @@ class Replay:
         self.job, self.say = job, say
         self.folder = Path(job["folder"])
         self.place: Place = place_of(self.folder, direct=job["direct"])
+        most = max([job["store_readers"], *(level["readers"] for level in job["levels"])])
+        refuse_buffers(threads_of(most) * job["ranks"] * job["chunk_bytes"])
         shape = Shape(
             job["places"],
             job["chunk_bytes"],
@@ -179,15 +182,16 @@ class Replay:
         return lambda _: next(wanted, None)
 
     def _mixed(self, store_pct: int, many: int, limit: int | None) -> Following:
-        """Return what draws stores and restores of `many` sessions, evicting the oldest."""
-        left = [many]
+        """Return what draws `many` sessions, that part of them stores, evicting the oldest."""
+        stores = min(many - 1, -(-many * store_pct // 100))  # at least one is restored
+        kinds = [True] * stores + [False] * (many - stores)
+        self._random.shuffle(kinds)
 
         def following(crew: Crew) -> Work | None:
-            if not left[0]:
+            if not kinds:
                 return None
-            left[0] -= 1
             idle = [each for each in self.tier.sessions if each not in crew.busy]
-            if idle and self._random.randrange(100) >= store_pct:
+            if not kinds.pop() and idle:
                 return Work(self._random.choice(idle))
             while limit is not None and idle and self._used() + self.tier.session_bytes > limit:
                 self.tier.evict(idle.pop(0))

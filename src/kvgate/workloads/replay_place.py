@@ -135,6 +135,21 @@ def aligned(size: int) -> Iterator[memoryview]:
             pages.close()
 
 
+def refuse_buffers(need: int) -> None:
+    """Raise PlaceRefusedError where buffers of `need` bytes take over half of the memory left.
+
+    Where Linux does not tell MemAvailable (before 3.14), nothing is refused.
+    """
+    told = Path("/proc/meminfo").read_text("ascii")
+    match = re.search(r"^MemAvailable: +(\d+) kB$", told, re.MULTILINE)
+    if match and need > int(match[1]) * 1024 // 2:
+        raise PlaceRefusedError(
+            f"buffers of all readers would take {need / 1e9:.1f} GB, and only "
+            f"{int(match[1]) * 1024 / 1e9:.1f} GB of this host's memory are available",
+            "ask for fewer readers or ranks, or fewer tokens a chunk",
+        )
+
+
 def hold(folder: Path) -> int:
     """Lock `folder` for as long as this process lives; return the lock's descriptor."""
     fd = os.open(folder / HELD, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

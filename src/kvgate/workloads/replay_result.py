@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kvgate.errors import NotRunError, ParseError
 from kvgate.judge.percentile import SampleTooSmallError, least_sample, percentile
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading
+from kvgate.untrusted import plain
 from kvgate.workloads.replay_hist import Histogram
+from kvgate.workloads.replay_lines import Line, line_of
 
 COLD_LEAST = 0.98
 """What the device and this process must have read of what was delivered, at least."""
 
 OTHERS_MOST = 1.10
 """Above so much of what was delivered, others have read from the device too."""
-
-Line = Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -157,22 +156,16 @@ class Replayed:
 
 
 _MUST_FIT = ("store", "mixed", "fill", "filled")
-_LEVEL_KEYS = frozenset(
-    {"phase", "pct", "cold", "started", "concurrency", "readers", "evicted", "allocated"}
-    | {"seconds", "cpu_s", "device_read", "device_written", "process_read", "restored", "stored"}
-    | {"reads", "writes", "bytes_read", "bytes_written", "checked", "damaged", "damages", "full"}
-    | {"lost", "check_cpu_s", "make_cpu_s", "late_s"}
-)
 
 
 def parsed(host: str, stdout: bytes) -> Replayed:
     """Return what a host's lines say; raises ParseError, and NotRunError where it was refused."""
     begin: Line | None = None
     levels, plants, full, whole = [], None, None, False
-    for text in stdout.decode("utf-8", "replace").splitlines():
-        line = _line(host, text)
+    for text in filter(None, stdout.decode("utf-8", "replace").split("\n")):
+        line = line_of(host, text)
         if "refused" in line:
-            raise NotRunError((f"{host}: {line['refused']}",), hint=str(line["hint"]))
+            raise NotRunError((f"{host}: {plain(line['refused'])}",), hint=plain(line["hint"]))
         if "begin" in line:
             begin = line
         elif line.get("phase") == "plants":
@@ -180,25 +173,11 @@ def parsed(host: str, stdout: bytes) -> Replayed:
         elif line.get("phase") == "full":
             full = line
         elif "seconds" in line:
-            if missing := _LEVEL_KEYS - set(line):
-                raise ParseError(
-                    f"{host}: a level of the replay lacks {', '.join(sorted(missing))}"
-                )
             levels.append(Level(line))
         whole = whole or "end" in line
     if begin is None:
         raise ParseError(f"{host}: the replay said nothing")
     return Replayed(host, begin, tuple(levels), plants, full, whole)
-
-
-def _line(host: str, text: str) -> Line:
-    try:
-        found = json.loads(text)
-    except ValueError as err:
-        raise ParseError(f"{host}: the replay said {text[:80]!r}, no JSON") from err
-    if not isinstance(found, dict):
-        raise ParseError(f"{host}: the replay said {text[:80]!r}, no JSON object")
-    return found
 
 
 def readings(level: Level) -> Iterator[Reading]:

@@ -66,7 +66,12 @@ def checker() -> str:
 
 
 def _sum(data: memoryview) -> int:
-    return zlib.crc32(data) if xxhash is None else int(xxhash.xxh3_64_intdigest(data))
+    """Return the checksum; other threads go on meanwhile (xxhash's one-shot call holds the GIL)."""
+    if xxhash is None:
+        return zlib.crc32(data)
+    state = xxhash.xxh3_64()
+    state.update(data)
+    return int(state.intdigest())
 
 
 class Tier:

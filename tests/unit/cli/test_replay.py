@@ -43,7 +43,10 @@ def test_shared_sizes_and_fills() -> None:
         (["--block", "3 s"], "is no size"),
         (["--shared", "101"], "from 0 to 100"),
         (["--ranks", "9"], "--ranks: from 1 to 8"),
-        (["--fill", "50"], "does not hold 4 sessions"),
+        (["--fill", "50"], "takes a capacity"),
+        (["--full"], "takes a capacity"),
+        (["--fill", "50", "--capacity", "1 MB"], "does not hold 4 sessions"),
+        (["--seed", "-1"], "--seed: a whole number from 0"),
         (["--two-by-two", "3"], "takes 5 rounds"),
     ],
 )

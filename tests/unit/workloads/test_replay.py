@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from kvgate.errors import CommandError, NotRunError, ParseError, UsageError
+from kvgate.errors import CommandError, NotRunError, UsageError
 from kvgate.kv.content import PAGE
-from kvgate.workloads import replay, replay_place, replay_result
+from kvgate.workloads import replay, replay_lines, replay_place, replay_result
 from kvgate.workloads.replay import Reads, Spec
 from kvgate.workloads.replay_host import Replay
 from kvgate.workloads.replay_place import PlaceRefusedError
@@ -324,23 +324,26 @@ def test_a_program_that_breaks_is_told(local: Any, bench: Any) -> None:
     assert not list(bench.scratch.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("said", "error", "why"),
-    [
-        (b"", ParseError, "said nothing"),
-        (b"[1]\n", ParseError, "no JSON object"),
-        (b"hello\n", ParseError, "no JSON"),
-        (b'{"begin":1}\n{"phase":"restore","seconds":1}\n', ParseError, "lacks allocated"),
-        (b'{"refused":"no","hint":"go"}\n', NotRunError, "box: no"),
-    ],
-)
-def test_lines_that_are_none_are_refused(said: bytes, error: type[Exception], why: str) -> None:
-    with pytest.raises(error, match=why):
-        parsed("box", said)
+def test_buffers_that_do_not_fit_into_memory_are_refused(device: Path) -> None:
+    spec = dataclasses.replace(
+        SPEC, ranks=64, chunk_bytes=2**30, levels=(Reads(concurrency=1, readers=256),)
+    )
+    with pytest.raises(PlaceRefusedError, match="buffers of all readers would take 21990"):
+        here(device, spec)
+
+
+@pytest.mark.parametrize("pct", [1, 50, 99])
+def test_a_mixed_level_has_that_part_of_stores_and_some_restores(device: Path, pct: int) -> None:
+    level = Reads(concurrency=1, readers=1, store_pct=pct)
+    work = here(device, dataclasses.replace(SPEC, levels=(level,)))
+    work.run()
+    (mixed,) = found_of(work).of_phase("mixed")
+    stored = {1: 1, 50: 2, 99: 3}[pct]
+    assert (len(mixed.line["stored"]), len(mixed.line["restored"])) == (stored, 4 - stored)
 
 
 def line(**changes: Any) -> dict[str, Any]:
-    empty = dict.fromkeys(replay_result._LEVEL_KEYS, 0)
+    empty = dict.fromkeys(replay_lines._LEVEL, 0)
     lists = {"restored": [[0, 2.0], [1, 1.0]], "stored": [], "reads": [[1000, 100]], "writes": []}
     counts = {"bytes_read": 10**9, "device_read": 10**9, "process_read": 10**9, "seconds": 2.0}
     return {**empty, **lists, **counts, "phase": "restore", "lost": "", "cpu_s": 0.5} | changes
