@@ -12,7 +12,7 @@ from kvgate.report.series import Group, Grouped, significant
 from kvgate.report.views import Chart
 from kvgate.spec.ratio import LEAST_BLOCKS
 
-_WIDTH, _LEFT, _RIGHT, _ROW, _TOP = 540.0, 158.0, 82.0, 38.0, 8.0
+_WIDTH, _LEFT, _RIGHT, _ROW, _TOP = 540.0, 158.0, 104.0, 38.0, 8.0
 _SHOWN = 24  # bars in one picture; more are in the table
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Measurement
-from kvgate.report import bars, failover, heat, latency, ratios, soak, strips
+from kvgate.report import bars, failover, heat, latency, ratios, replayed, soak, strips
 from kvgate.report.series import Grouped, grouped
 from kvgate.report.sources import Sources
 from kvgate.report.views import Chart
@@ -134,6 +134,9 @@ def _kv(gate: str, sources: Sources) -> Iterator[Chart]:
             yield strips.draw(name, title, data)
         else:
             yield _none(name, title, measure, data.missing)
+    taken = tuple(_in_gate(gate, sources))
+    most = _ceilings("replay.read_bw", sources.measurements, replayed.by_path(taken))
+    yield from replayed.charts(gate, taken, most)
     yield from _ratios(gate, sources)
 
 
