@@ -1,7 +1,7 @@
 """Content of KV chunks: made from a chunk's number, and told apart again sector by sector.
 
-Every page of 4 KiB is a page of a random pool, each of its words XORed with one key. The key is a
-bijection of (chunk, version, page), and no two sectors of 512 bytes of the pool are alike: so
+Content is a random pool over and over, each time XORed word by word with one key. The key is a
+bijection of (chunk, version, turn), and no two sectors of 512 bytes of the pool are alike: so
 equal chunks are equal bytes, all others differ in every sector, and a sector found anywhere tells
 whose it is. Compressible content has zeros in the pool, so the key alone, for the rest of each
 sector. Runs on hosts too: Python 3.8, NumPy only where it is there.
@@ -21,13 +21,13 @@ except ImportError:  # then in pure Python, some 30 times slower, and said so in
 
 SECTOR, PAGE = 512, 4096
 POOL_PAGES = 64
-"""A pool of 256 KiB stays in a core's cache; keys make its pages different each time."""
+"""A pool of 256 KiB stays in a core's cache; each turn through it has another key."""
 
 MOST_CHUNKS, MOST_VERSIONS, MOST_PAGES = 2**32, 2**6, 2**26
 COMPRESSED_PCT = (0, 50, 80)
 """How compressible content may be, in percent; what is checked against zlib and zstd."""
 
-_WORDS, _PAGE_WORDS = SECTOR // 8, PAGE // 8
+_WORDS = SECTOR // 8
 _IN_PAGE = PAGE // SECTOR
 _ALL = 2**64 - 1
 _M1, _M2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # the mixer of splitmix64 (Steele et al., 2014)
@@ -68,21 +68,24 @@ class Content:
         count, torn = divmod(len(buffer), PAGE)
         if torn:
             raise ValueError(f"{len(buffer)} bytes are no whole pages")
-        base = packed(chunk, version, page)
         packed(chunk, version, page + max(0, count - 1))
-        if self._array is None:
-            buffer[:] = self._slow(base, page, count)
-            return
-        keys = _keys(base + self._salt, count)
-        words = numpy.frombuffer(buffer, dtype="<u8").reshape(count, _PAGE_WORDS)
         done = 0
-        while done < count:
-            place = (page + done) % POOL_PAGES
-            end = done + min(POOL_PAGES - place, count - done)
-            numpy.bitwise_xor(
-                self._array[place : place + end - done], keys[done:end, None], out=words[done:end]
-            )
-            done = end
+        while done < count:  # a turn through the pool, or what of it is asked for
+            turn, place = divmod(page + done, POOL_PAGES)
+            many = min(POOL_PAGES - place, count - done)
+            key = _mixed((packed(chunk, version, turn) + self._salt) & _ALL)
+            self._turn(buffer[done * PAGE : (done + many) * PAGE], place * PAGE, key)
+            done += many
+
+    def _turn(self, buffer: memoryview, at: int, key: int) -> None:
+        """Write the pool from byte `at` on, XORed with `key`, over `buffer`."""
+        end = at + len(buffer)
+        if numpy is None:
+            word = int.from_bytes(self._pool[at:end], "little") ^ key * _ones(len(buffer) // 8)
+            buffer[:] = word.to_bytes(len(buffer), "little")
+            return
+        into = numpy.frombuffer(buffer, dtype="<u8")
+        numpy.bitwise_xor(self._array[at // 8 : end // 8], numpy.uint64(key), out=into)
 
     def made(self, size: int, chunk: int, version: int = 0, *, sector: int = 0) -> bytes:
         """Return `size` bytes of a chunk's content from `sector` on."""
@@ -98,28 +101,19 @@ class Content:
         if place is None:
             return None
         number = (_unmixed(first ^ self._head(place)[0]) - self._salt) & _ALL
-        page = number % MOST_PAGES
-        if page % POOL_PAGES != place // _IN_PAGE:
+        turn = number % MOST_PAGES
+        if turn >= MOST_PAGES // POOL_PAGES:
             return None
-        versions = (number >> 26) % MOST_VERSIONS
-        return Origin(number >> 32, versions, page * _IN_PAGE + place % _IN_PAGE)
+        version = (number >> 26) % MOST_VERSIONS
+        return Origin(number >> 32, version, turn * POOL_PAGES * _IN_PAGE + place)
 
     def _head(self, place: int) -> tuple[int, int]:
         first, second = struct.unpack_from("<QQ", self._pool, place * SECTOR)
         return first, second
 
-    def _slow(self, base: int, page: int, count: int) -> bytes:
-        parts = []
-        for number in range(count):
-            at = (page + number) % POOL_PAGES * PAGE
-            key = _mixed((base + number + self._salt) & _ALL) * _ones()
-            word = int.from_bytes(self._pool[at : at + PAGE], "little") ^ key
-            parts.append(word.to_bytes(PAGE, "little"))
-        return b"".join(parts)
-
 
 def packed(chunk: int, version: int, page: int) -> int:
-    """Return the number of a page that its key is made of; raises ValueError beyond the most."""
+    """Return the number that a key is made of, of a page or turn; ValueError beyond the most."""
     if not (0 <= chunk < MOST_CHUNKS and 0 <= version < MOST_VERSIONS and 0 <= page < MOST_PAGES):
         raise ValueError(f"chunk {chunk}, version {version}, page {page}: too large a number")
     return chunk << 32 | version << 26 | page
@@ -141,19 +135,7 @@ def maker() -> str:
 def _as_array(pool: bytes) -> Any:
     if numpy is None:
         return None
-    return numpy.frombuffer(pool, dtype="<u8").reshape(POOL_PAGES, _PAGE_WORDS)
-
-
-def _keys(first: int, count: int) -> Any:
-    """Return the keys of `count` pages as an array: `_mixed` of each number."""
-    with numpy.errstate(over="ignore"):
-        x = numpy.arange(count, dtype=numpy.uint64) + numpy.uint64(first & _ALL)
-        x ^= x >> numpy.uint64(30)
-        x *= numpy.uint64(_M1)
-        x ^= x >> numpy.uint64(27)
-        x *= numpy.uint64(_M2)
-        x ^= x >> numpy.uint64(31)
-    return x
+    return numpy.frombuffer(pool, dtype="<u8")
 
 
 def _mixed(x: int) -> int:
@@ -169,7 +151,7 @@ def _unmixed(x: int) -> int:
     return x ^ (x >> 30) ^ (x >> 60)
 
 
-@functools.lru_cache(maxsize=1)
-def _ones() -> int:
-    """Return the number that repeats a word all over a page when it is multiplied by it."""
-    return sum(1 << (64 * place) for place in range(_PAGE_WORDS))
+@functools.lru_cache(maxsize=POOL_PAGES)
+def _ones(words: int) -> int:
+    """Return the number that repeats a word `words` times when it is multiplied by it."""
+    return int.from_bytes((1).to_bytes(8, "little") * words, "little")

@@ -96,3 +96,26 @@ def test_torn_lengths_are_refused() -> None:
 def test_mixing_is_undone() -> None:
     for number in (0, 1, 2**63, 2**64 - 1, 0x0123456789ABCDEF):
         assert content._unmixed(content._mixed(number)) == number
+
+
+def test_a_part_of_a_chunk_is_that_part_with_numpy_and_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = content.Content(9)
+    pages = 2 * content.POOL_PAGES + 3
+    whole = made.made(pages * content.PAGE, 5, 2)
+    parts = [(0, 1), (63, 2), (64, 64), (100, 31), (130, 1)]
+
+    def part(page: int, many: int) -> bytes:
+        size = many * content.PAGE
+        return made.made(size, 5, 2, sector=page * content.PAGE // content.SECTOR)
+
+    for with_numpy in (True, False):
+        if not with_numpy:
+            monkeypatch.setattr(content, "numpy", None)
+        for page, many in parts:
+            assert part(page, many) == whole[page * content.PAGE : (page + many) * content.PAGE]
+    for sector in (0, 511, 512, 1030):
+        at = sector * content.SECTOR
+        found = made.origin(whole[at : at + content.SECTOR])
+        assert found == content.Origin(5, 2, sector)
