@@ -71,12 +71,13 @@ class Witness:
     ) -> Testimony:
         """Run `argv`, its first word replaced by the host's tool path, and keep the answer.
 
-        Raises TransportError where the host can't be asked.
+        It may take `timeout_s`, and longer on a host that is declared slow (`Host.slack_s`). Raises
+        TransportError where the host can't be asked.
         """
         tool, *rest = argv
         result = self.transport.run(
             [self.host.tools.get(tool, tool), *rest],
-            timeout_s=timeout_s,
+            timeout_s=timeout_s + self.host.slack_s,
             env=env,
             stdin=stdin,
             cap_bytes=cap_bytes,

@@ -45,7 +45,10 @@ def commands_of(probes: Iterable[Probe], host: Host) -> tuple[Command, ...]:
         for command in probe.commands(host):
             tool, *rest = command.argv
             argv = (host.tools.get(tool, tool), *rest)
-            found.setdefault((argv, command.each), dataclasses.replace(command, argv=argv))
+            asked = dataclasses.replace(
+                command, argv=argv, timeout_s=command.timeout_s + host.slack_s
+            )
+            found.setdefault((argv, command.each), asked)
     return tuple(found.values())
 
 

@@ -56,6 +56,7 @@ _DECLARES: dict[Role, set[str]] = {
 _OF_DEVICES: set[str] = set().union(*_DECLARES.values())
 _OF_HOSTS = ("jump", "sudo", "tools", "scratch", "arms")
 _WEB = ("https", "http")
+_USUAL_CONNECT_S = 10
 
 
 class Tls(Strict):
@@ -144,7 +145,7 @@ class Host(Strict):
     known_hosts: Text | None = None
     jump: Slug | None = None
     sudo: Literal["never", "passwordless"] = "never"
-    connect_timeout: Duration = Quantity.of(10, "s")
+    connect_timeout: Duration = Quantity.of(_USUAL_CONNECT_S, "s")
     tools: dict[str, Text] = pydantic.Field(default_factory=dict)
     scratch: Text | None = None
     arms: dict[StorageArm, ArmPlace] = pydantic.Field(default_factory=dict)
@@ -182,6 +183,11 @@ class Host(Strict):
     def role(self) -> Role:
         """Return the first role: of a device, its only one."""
         return self.roles[0]
+
+    @property
+    def slack_s(self) -> float:
+        """Return how many seconds later answers may come: what connecting may take beyond 10 s."""
+        return max(0.0, self.connect_timeout.to("s") - _USUAL_CONNECT_S)
 
     @pydantic.model_validator(mode="after")
     def _reachable(self) -> Host:
