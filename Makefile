@@ -24,7 +24,7 @@ test-whole: $(READY) ## whole gates, sites and devices, killed, resumed and repl
 test-faults: $(READY) ## kill `kvgate run` at 100 random moments; prints kills survived / tried
 	@$(BIN)/python -m pytest tests/faults -q -o norecursedirs= -p no:xdist
 
-test-lab: $(READY) ## a lab of two virtual machines: paths, faults, devices that must not be written (about 15 minutes)
+test-lab: $(READY) ## a lab of two virtual machines: paths, faults, devices that must not be written (about 45 minutes where the CPU is emulated)
 	@$(BIN)/python -m pytest tests/lab -q -o norecursedirs= -o timeout=900 -p no:xdist
 
 test-lab-smoke: $(READY) ## the lab's smoke part: image, up, a path lost and back, down (about 3 minutes)
