@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from kvgate.errors import UsageError
+from kvgate.errors import KvgateError, UsageError
 
 if TYPE_CHECKING:
     from kvgate.kv.capture import Blinder, Writer
@@ -31,7 +31,11 @@ def capture_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
             uncounted = _pass(arguments, blinder, writer)
         else:
             uncounted = 0
-            _logs(arguments, blinder, writer)
+            try:
+                _logs(arguments, blinder, writer)
+            except KvgateError:
+                Path(arguments.out).unlink()  # a part of a log is no trace; the next try may write
+                raise
     told = f"; {uncounted} too large, or cut off, to be in it" if uncounted else ""
     print(f"{arguments.out}: {writer.count} requests{told}; the salt is gone", file=sys.stderr)
     if not writer.count:

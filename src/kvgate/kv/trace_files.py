@@ -18,6 +18,9 @@ CHUNK = 4 * 2**20
 MOST_LINE = 256 * 2**20
 """Bytes of one line, at most."""
 
+_PACKED = 4096
+"""Bytes of zstd that are unpacked at once: they may become 32,768 times as many."""
+
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _BOMS = (b"\xff\xfe", b"\xfe\xff")
 
@@ -48,16 +51,47 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
                 with gzip.open(file, "rb") as packed:
                     yield cast("IO[bytes]", packed)
             elif magic == _ZSTD:
-                with (
-                    _zstd(path)
-                    .ZstdDecompressor()
-                    .stream_reader(file, read_across_frames=True) as packed
-                ):
-                    yield packed
+                yield cast("IO[bytes]", _Frames(file, _zstd(path)))
             else:
                 yield file
     except OSError as err:
         raise TraceError(f"{path}: {err.strerror or err}") from err
+
+
+class _Frames:
+    """What is packed in a file of zstd frames; a last one that is cut off raises EOFError.
+
+    The library's own reader ends in silence there: a trace would be smaller than it is.
+    """
+
+    def __init__(self, file: IO[bytes], zstd: Any) -> None:
+        self._file, self._zstd = file, zstd
+        self._frame: Any = None
+        self._held, self._at = b"", 0
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes, at most `size`; none at the end."""
+        while self._at == len(self._held):
+            packed = self._file.read(_PACKED)
+            if not packed:
+                if self._frame is not None:
+                    raise EOFError("the last zstd frame has no end")
+                return b""
+            self._held, self._at = self._unpacked(packed), 0
+        found = self._held[self._at : self._at + size]
+        self._at += len(found)
+        return found
+
+    def _unpacked(self, packed: bytes) -> bytes:
+        found = []
+        while packed:
+            if self._frame is None:
+                self._frame = self._zstd.ZstdDecompressor().decompressobj()
+            found.append(self._frame.decompress(packed))
+            packed = b""
+            if self._frame.eof:
+                packed, self._frame = self._frame.unused_data, None
+        return b"".join(found)
 
 
 def _zstd(path: Path) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from kvgate.kv.trace import Batch
+from kvgate.kv.trace import BATCH, Batch
 from kvgate.kv.trace_files import CHUNK, MOST_LINE, TraceError, bare, opened, read
 from kvgate.kv.trace_lines import Row, Where
 from kvgate.kv.trace_rows import batch_of
@@ -40,11 +40,13 @@ def weka_batches(path: Path, number: int) -> Iterator[Batch]:
             raise where.wrong(f"'hash_id_scope' is {scope!r}: it is local or global")
         base = (number + 1) * (MOST_LOCAL + 1) if scope == "local" else 0
         held: list[Row] = []
+        ids = 0
         for row in _rows(text, str(path), block, base):
             held.append(row)
-            if sum(len(each.ids) for each in held) > BATCH_IDS:
+            ids += len(row.ids)
+            if len(held) >= BATCH or ids > BATCH_IDS:
                 yield batch_of(held, str(path), block, None)
-                held = []
+                held, ids = [], 0
         yield batch_of(held, str(path), block, None)
 
 

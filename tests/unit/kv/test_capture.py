@@ -169,3 +169,8 @@ def test_requests_come_in_order_or_not_at_all() -> None:
     assert [each.time_s for each in in_order(made, held=2)] == [1, 2, 3, 4, 5]
     with pytest.raises(UsageError, match="too late"):
         list(in_order([Seen(float(9 - at), 1, 1, ()) for at in range(9)], held=2))
+
+
+def test_a_log_that_cannot_be_read_to_its_end_leaves_no_trace(capture: Run) -> None:
+    assert not capture("--access-log", logged(1, "a"), "broken", code=64).exists()
+    assert len(list(requests([capture("--access-log", logged(1, "a"))]))) == 1

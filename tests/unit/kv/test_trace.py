@@ -282,3 +282,17 @@ def test_the_fast_reader_reads_what_the_strict_one_reads(
         except TraceError as err:
             outcomes.append(re.sub(r"\s+", " ", err.message))
     assert outcomes[0] == outcomes[1]
+
+
+def test_zstd_of_several_frames_cut_off_at_a_line_is_no_smaller_trace(put: Put) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    packer = zstandard.ZstdCompressor().compressobj()
+    first = packer.compress(f"{line(0)}\n".encode()) + packer.flush(
+        zstandard.COMPRESSOBJ_FLUSH_BLOCK
+    )
+    last = packer.compress(f"{line(1)}\n".encode()) + packer.flush()
+    assert len(list(requests([put(first + last)]))) == 2
+    with pytest.raises(TraceError, match="damaged or cut off: the last zstd frame has no end"):
+        list(requests([put(first)]))
+    one = zstandard.ZstdCompressor().compress(f"{line(0)}\n".encode())
+    assert len(list(requests([put(one + one)]))) == 2
