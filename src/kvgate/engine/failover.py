@@ -134,7 +134,8 @@ def _readings(
         yield told_of.left_after(moments, loss, times)
     yield from _of_paths(template, moments, loss, times, recovered)
     if template.loss == "all":
-        yield told_of.resumed(met, moments, recovered)
+        until = told_of.all_away_until(moments, loss.before, times)
+        yield told_of.resumed(met, moments, until)
 
 
 def _of_paths(

@@ -144,6 +144,22 @@ def recovered_at(moments: Sequence[Moment], before: Moment, times: Times) -> flo
     return next((each.uptime_s for each in later), None)
 
 
+def all_away_until(moments: Sequence[Moment], before: Moment, times: Times) -> float | None:
+    """Return the last moment up to the repair at which no path of `before` was as it had been.
+
+    From then on I/O can go on, by the first path that is back. None: it was not seen, or the
+    repair was not.
+    """
+    if times.repaired is None:
+        return None
+    gone = [
+        each.uptime_s
+        for each in moments
+        if each.uptime_s <= times.repaired and away(each, before) == frozenset(before.paths)
+    ]
+    return max(gone, default=None)
+
+
 def of_repair(recovered: float | None, times: Times) -> Iterator[Reading]:
     """Yield that the fault was proven and repaired, how long all took to recover, and when."""
     yield Reading(name=REPAIR[0], value=True)
@@ -204,12 +220,12 @@ def least_share(after: Sequence[Moment]) -> Reading:
     return Reading(name=name, value=Quantity.of(round(100 * share, 2), "%"))
 
 
-def resumed(met: Met, moments: Sequence[Moment], recovered: float | None) -> Reading:
-    """Return whether I/Os were completed after all paths had come back."""
+def resumed(met: Met, moments: Sequence[Moment], all_away_until: float | None) -> Reading:
+    """Return whether I/Os were completed after the last moment at which all paths were away."""
     ahead = _clock_ahead(moments)
-    if met.course is None or ahead is None or recovered is None:
+    if met.course is None or ahead is None or all_away_until is None:
         return Reading(name=RESUMED[0], value=None, problem=met.problem or "no time can be told")
-    return Reading(name=RESUMED[0], value=met.course.end_ms > 1000 * (recovered + ahead))
+    return Reading(name=RESUMED[0], value=met.course.end_ms > 1000 * (all_away_until + ahead))
 
 
 def of_writer(written: Written, begun: float) -> Iterator[Reading]:

@@ -124,6 +124,17 @@ def test_a_clock_that_was_set_meanwhile_tells_no_gap() -> None:
     assert value(found, "longest_gap") == "the host's clock was set while the load ran"
 
 
+def test_io_can_go_on_from_when_one_path_is_back_not_only_from_when_all_are() -> None:
+    gone = at(20.5, "connecting", "connecting")
+    lost = [BEFORE, at(12), gone, at(21, "connecting", "live"), at(22.5), at(30)]
+    until = told.all_away_until(lost, BEFORE, TIMES)
+    assert until == 20.5
+    assert told.resumed(met(1, 21), lost, until).value is True  # its time was over before 22.5
+    assert told.resumed(met(1, 20), lost, until).value is False
+    assert told.all_away_until(COURSE, BEFORE, TIMES) is None
+    assert told.all_away_until(lost, BEFORE, Times(begun=10.0, undone=20.0)) is None
+
+
 def test_io_after_the_recovery_is_what_resumed_means() -> None:
     assert told.resumed(met(1, 25), COURSE, 22.5).value is True
     assert told.resumed(met(1, 21), COURSE, 22.5).value is False
