@@ -274,7 +274,8 @@ case $1 in
 make) yes | mdadm --create /dev/md/lab --run --assume-clean --level=1 --raid-devices=2 \
     --bitmap=none --metadata=1.2 $(node LAB-TGT-RAID0) $(node LAB-TGT-RAID1); /lab/nvmet.sh down
   DEVICE=$(readlink -f /dev/md/lab) /lab/nvmet.sh up both ;;
-pull) mdadm /dev/md/lab --fail $(node LAB-TGT-RAID1) --remove $(node LAB-TGT-RAID1) ;;
+pull) echo 200000 >/proc/sys/dev/raid/speed_limit_min # else 1 MB/s beside other I/O (md(4))
+  mdadm /dev/md/lab --fail $(node LAB-TGT-RAID1) --remove $(node LAB-TGT-RAID1) ;;
 push) mdadm --detail /dev/md/lab | grep -q $(node LAB-TGT-RAID1) || {
     wipefs -qa $(node LAB-TGT-RAID1); mdadm /dev/md/lab --add $(node LAB-TGT-RAID1); } ;;
 degraded) mdadm --detail /dev/md/lab | grep -q degraded ;;
