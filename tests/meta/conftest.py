@@ -100,7 +100,7 @@ class Site:
     def kvgate(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a kvgate verb in the workspace to its end."""
         child = self.start(*words)
-        out, err = child.communicate(timeout=120)
+        out, err = child.communicate(timeout=220)
         return subprocess.CompletedProcess(child.args, child.returncode, out, err)
 
     def pytest(self, *words: str) -> subprocess.CompletedProcess[str]:
@@ -111,7 +111,7 @@ class Site:
             cwd=self.root,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=220,
             env=environment,
         )
 

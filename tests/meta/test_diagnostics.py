@@ -141,7 +141,7 @@ def test_killed_and_interrupted_it_goes_on_and_repeats_nothing(bed: Bed) -> None
     started = bed.site.start("run")
     until(lambda: running("sleep 600.4321"))
     started.send_signal(signal.SIGINT)
-    started.communicate(timeout=120)
+    started.communicate(timeout=220)
     assert started.returncode == 3
     assert not running("sleep 600.4321")
     run = bed.site.newest().name

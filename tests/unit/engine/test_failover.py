@@ -255,16 +255,17 @@ def writer_on(bench: Bench, under: Under, path: Path):
     )  # fmt: skip
 
 
-def power(bench: Bench, undo: str, **fields: object) -> FaultTemplate:
+def power(bench: Bench, **fields: object) -> FaultTemplate:
     return bench.template(
-        kind="power_loss", takes=None, prove=["true"], proved_back=["true"], do=["true"],
-        undo=[undo], hold="500 ms", **fields,
+        kind="power_loss", takes=None, prove=["true"], proved_back=["true"],
+        do=[bench.to("connecting", "nvme3", "nvme4")],
+        undo=[bench.to("live", "nvme3", "nvme4")], hold="500 ms", **fields,
     )  # fmt: skip
 
 
 def test_all_acknowledged_writes_are_there_after_a_loss_of_power(bench: Bench) -> None:
     with loaded(bench) as under, writer_on(bench, under, bench.folder / "ack") as writer:
-        found = values(failover.under_writer(under, power(bench, "true"), bench.witness, writer))
+        found = values(failover.under_writer(under, power(bench), bench.witness, writer))
     assert (found["lost_writes"], found["wrong_data"], found["io_errors"]) == (
         Quantity.of(0, ""), Quantity.of(0, ""), Quantity.of(0, "")
     )  # fmt: skip
@@ -283,7 +284,7 @@ def test_an_acknowledged_write_that_is_lost_is_found(bench: Bench) -> None:
             return told(written)
 
         lying = Lying(writer, lose)
-        found = values(failover.under_writer(under, power(bench, "true"), bench.witness, lying))
+        found = values(failover.under_writer(under, power(bench), bench.witness, lying))
     assert found["lost_writes"] == Quantity.of(1, "")
 
 
