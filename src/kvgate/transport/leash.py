@@ -44,18 +44,21 @@ REPORT = 'echo "kvgate-leash pid $$" >&2; exec "$@"'
 # - The feed is a background job of the pipeline's left side, as `wait PID` waits for all sides.
 # - Its own stderr is closed to all but the command (4): bash comments on jobs that a signal ended.
 # - `wait` is asked again after a trap: dash gives the status then, bash remembers it (or says 127).
+# - A trap that runs while bash starts the pipeline makes it miss the end of its left side, and so wait
+#   for ever (5.2.15): who is shot a second time does not wait any longer, all has been killed by then.
 SCRIPT = f"""\
 kill -0 "-$$" 2>/dev/null || {{
   echo "kvgate-leash: not the leader of its process group (a ForceCommand?)" >&2; exit 125; }}
-size=$1 limit=$2 pid='' due=''
+size=$1 limit=$2 pid='' due='' shot=''
 shift 2
 for word in setsid "$1"; do
   command -v "$word" >/dev/null || {{ echo "kvgate-leash: $word: not found" >&2; exit 127; }}
 done
 end() {{ due=$1; [ -z "$pid" ] || kill "-$1" "-$pid" || kill "-$1" "$pid"; }}
-over() {{ kill -TERM "$$"; sleep {GRACE_S}; kill -USR1 "$$"; }}
+over() {{ kill -TERM "$$"; sleep {GRACE_S}; kill -USR1 "$$"; sleep 1; kill -USR1 "$$"; }}
+finish() {{ kill -KILL "-$pid"; trap '' ALRM; kill -ALRM "-$$"; exit "$1"; }}
 trap 'end TERM' TERM
-trap 'end KILL' USR1
+trap '[ -z "$shot" ] || finish 137; shot=yes; end KILL' USR1
 exec 3<&0 </dev/null 4>&2 2>/dev/null
 if [ "$size" -gt 0 ]; then
   {{ {{ head -c "$size" <&3; exec >/dev/null; cat <&3; over; }} 4>&- & }} |
@@ -90,10 +93,7 @@ while [ "$status" -gt 128 ]; do
   status=$again
   [ -n "$alive" ] || break
 done
-kill -KILL "-$pid"
-trap '' ALRM
-kill -ALRM "-$$"
-exit "$status"
+finish "$status"
 """
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)

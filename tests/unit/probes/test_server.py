@@ -17,6 +17,9 @@ def test_a_healthy_server_answers_every_question(probe: Any, server: Any, compos
         pytest.skip("it is timed alone")
     told = probe.ask(server()).readings
     problems = {(r.name, r.item): r.problem for r in told if r.problem}
+    if probe.name == "nvmeof host":  # this server is no initiator; test_paths_gate.py has one
+        assert set(problems.values()) == {"no NVMe-oF subsystem is declared"}
+        return
     assert problems == {}
     if probe.measures == parts.MEASURES:
         return  # how many there are is told below

@@ -161,7 +161,9 @@ def test_a_safetensors_file_that_lies_is_named_and_its_blocks_count(
     assert found["left_out_bytes"] == 0
 
 
-def test_only_regular_files_are_read_once_each(tmp_path: Path, scanned: Any) -> None:
+def test_only_regular_files_are_read_once_each(
+    tmp_path: Path, scanned: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = os.fsencode(tmp_path) + b"/\xff\n\x1b"
     Path(os.fsdecode(name)).write_bytes(b"x" * 10_000)
     os.link(name, tmp_path / "hard")
@@ -169,7 +171,7 @@ def test_only_regular_files_are_read_once_each(tmp_path: Path, scanned: Any) -> 
     (tmp_path / "out").symlink_to("/etc")
     os.mkfifo(tmp_path / "pipe")
     with socket.socket(socket.AF_UNIX) as listening:
-        os.chdir(tmp_path)
+        monkeypatch.chdir(tmp_path)
         listening.bind("s")
         found = scanned(tmp_path)
     listed = found["listed"]
