@@ -44,8 +44,8 @@ REPORT = 'echo "kvgate-leash pid $$" >&2; exec "$@"'
 # - The feed is a background job of the pipeline's left side, as `wait PID` waits for all sides.
 # - Its own stderr is closed to all but the command (4): bash comments on jobs that a signal ended.
 # - `wait` is asked again after a trap: dash gives the status then, bash remembers it (or says 127).
-# - A trap that runs while bash starts the pipeline makes it miss the end of its left side, and so wait
-#   for ever (5.2.15): who is shot a second time does not wait any longer, all has been killed by then.
+# - A trap that runs while bash starts the pipeline makes it miss the end of its left side, and so
+#   wait for ever (5.2.15): who is shot a second time waits no longer, all has been killed by then.
 SCRIPT = f"""\
 kill -0 "-$$" 2>/dev/null || {{
   echo "kvgate-leash: not the leader of its process group (a ForceCommand?)" >&2; exit 125; }}
