@@ -15,6 +15,8 @@ from kvgate.store.reader import RunReader
 if TYPE_CHECKING:
     from conftest import Site  # the small site of this folder
 
+pytestmark = pytest.mark.whole
+
 REPLAY = ("--inventory", "inventory/recorded/here/inventory.yaml")
 LIMITS = {
     "G1.1": ("a.threads", "{at_least: 1}"),

@@ -13,6 +13,8 @@ import pytest
 if TYPE_CHECKING:
     from conftest import Hostile, Site
 
+pytestmark = pytest.mark.whole
+
 SURVEY = '''
 from kvgate.probes import clock, identity
 from kvgate.probes.base import Probe, answer, reading

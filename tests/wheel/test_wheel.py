@@ -14,6 +14,8 @@ import pytest
 
 from kvgate.engine import content
 
+pytestmark = pytest.mark.whole
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
