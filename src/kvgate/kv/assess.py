@@ -15,8 +15,7 @@ import numpy as np
 
 from kvgate.errors import UsageError
 from kvgate.kv.geometry import Geometry
-from kvgate.kv.reuse import Curve, Tracker, keys_of
-from kvgate.kv.reuse_kernel import A_DECADE
+from kvgate.kv.reuse import A_DECADE, Curve, Tracker, keys_of
 from kvgate.kv.reuse_sampled import Sampler, middle
 from kvgate.kv.trace import Batch, Floats, Ints
 from kvgate.kv.windows import Windows, WindowStatistics

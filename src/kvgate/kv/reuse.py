@@ -30,6 +30,12 @@ from kvgate.kv.trace import Batch, Floats, Ints
 ALL = 2**32
 """The limit below which every block is in the sample."""
 
+A_DECADE = 20
+"""Buckets of the reuse intervals a decade, from 1 µs up."""
+
+BUCKETS = 14 * A_DECADE
+"""Buckets of the reuse intervals: up to 10⁸ s."""
+
 _FIRST_SLOTS = 2**12
 _SCRATCH = 2**13
 
@@ -95,7 +101,7 @@ class Tracker:
         self.words, self.tree = _marks(_FIRST_SLOTS)
         self.blocks = np.zeros(_FIRST_SLOTS, np.int64)
         self.weights = np.zeros(_FIRST_SLOTS, np.int64)
-        self.intervals = np.zeros(_buckets(), np.int64)
+        self.intervals = np.zeros(BUCKETS, np.int64)
         self._scratch = [np.zeros(_SCRATCH, np.int64) for _ in range(3)]
 
     @property
@@ -179,9 +185,3 @@ def _grown(column: npt.NDArray[np.int64], size: int) -> Ints:
     more = np.zeros(size, np.int64)
     more[: len(column)] = column
     return more
-
-
-def _buckets() -> int:
-    from kvgate.kv.reuse_kernel import BUCKETS
-
-    return BUCKETS

@@ -14,12 +14,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from kvgate.kv.compiled import jit
-
-Ints = npt.NDArray[np.int64]
+from kvgate.kv.reuse import A_DECADE, BUCKETS
+from kvgate.kv.trace import Ints
 
 KEY, PLACE, TIME = 0, 1, 2
 """Columns of the table."""
@@ -29,12 +26,6 @@ LIVE, CLOCK, DONE, AGAIN = 0, 1, 2, 3
 
 NEVER = 2**62
 """The distance of a block that was never seen."""
-
-A_DECADE = 20
-"""Buckets of the reuse intervals a decade, from 1 µs up."""
-
-BUCKETS = 14 * A_DECADE
-"""Buckets of the reuse intervals: up to 10⁸ s."""
 
 
 @jit

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
@@ -133,6 +135,12 @@ def test_keys_are_one_to_one() -> None:
     ids = np.concatenate([np.arange(10_000), 2**62 + np.arange(10_000), (1 << np.arange(62))])
     for near in (0, 3):
         assert len(np.unique(keys_of(ids, near))) == len(np.unique(ids))
+
+
+def test_what_compiles_is_imported_only_to_compute() -> None:
+    check = "import sys, kvgate.kv.assess, kvgate.report.assessed; print('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, check=True)
+    assert done.stdout == b"False\n"
 
 
 def prefix_requests() -> Requests:
