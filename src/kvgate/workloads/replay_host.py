@@ -1,8 +1,8 @@
 """The program that replays KV traffic on a host: a job in, a line of JSON for each level out.
 
-``python3 replay.pyz JOB``: JOB is JSON (`JOB` has its keys), or @FILE that holds it. It works in
-``folder``, which whoever sent it has made, marked and removes. Runs on hosts: the standard library
-of Python 3.8.
+``python3 replay.pyz JOB``: JOB is JSON as `workloads.replay.Spec.job` makes it, or @FILE that holds
+it. It works in ``folder``, which whoever sent it has made, marked and removes. Runs on hosts: the
+standard library of Python 3.8.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,11 +34,6 @@ from kvgate.workloads.replay_tier import Shape, Tier, checker, plants
 
 if TYPE_CHECKING:
     Following = Callable[[Crew], Work | None]
-
-JOB = """\
-folder, seed, sessions, places, chunk_bytes, block_bytes, ranks, shared, compressed_pct, extents, \
-direct, checked, drop_caches, store_readers, levels (each: concurrency, readers, store_pct, \
-arrivals), fill (percent of capacity), full, capacity, plant, barrier_s"""
 
 GO_LOOK_S = 0.005
 _SYNCING = 16  # files at once
@@ -78,7 +73,7 @@ class Replay:
 
     def _steps(self) -> Iterator[dict[str, Any]]:
         job = self.job
-        yield self._store()
+        yield self._store("store", job["sessions"], sync=True)
         for number, level in enumerate(job["levels"]):
             yield self._restore(number, level)
         for pct in job["fill"]:
@@ -102,11 +97,6 @@ class Replay:
 
     # the phases
 
-    def _store(self) -> dict[str, Any]:
-        wanted = iter([Work(number, store=True) for number in range(self.job["sessions"])])
-        self.new = self.job["sessions"]
-        return self._level("store", self._storing(), lambda _: next(wanted, None), sync=True)
-
     def _restore(self, number: int, level: dict[str, Any]) -> dict[str, Any]:
         order = list(self.tier.sessions)
         random.Random(f"{self.job['seed']}/{number}").shuffle(order)  # noqa: S311  as above
@@ -118,45 +108,47 @@ class Replay:
             return self._level("restore", level, works)
         if level.get("store_pct"):
             return self._level("mixed", level, self._mixed(level["store_pct"], len(order), None))
-        wanted = iter([Work(session) for session in order])
-        return self._level("restore", level, lambda _: next(wanted, None))
+        return self._level("restore", level, _in_order([Work(session) for session in order]))
 
     def _filled(self, pct: int) -> dict[str, Any]:
         """Fill the tier to `pct` % of its capacity, and use it while it evicts to stay there."""
         limit = self.job["capacity"] * pct // 100
-        while self._used() + self.tier.session_bytes <= limit:
-            many = (limit - self._used()) // self.tier.session_bytes
-            found = self._level("fill", self._storing(), self._stores(many), pct=pct, sync=True)
+        many = (limit - self._used()) // self.tier.session_bytes
+        if many > 0:
+            found = self._store("fill", many, pct=pct, sync=True)
             if found["lost"] or found["full"]:
                 return found
-        level = dict(self.job["levels"][-1], pct=pct)
-        return self._level("filled", level, self._mixed(50, self.job["sessions"], limit), pct=pct)
+        works = self._mixed(50, self.job["sessions"], limit)
+        return self._level("filled", self.job["levels"][-1], works, pct=pct)
 
     def _full(self) -> dict[str, Any]:
         """Store until there is no room, evict, and see that all that is left is still right."""
-        while self._used() < self.job["capacity"]:
-            found = self._level("until_full", self._storing(), self._stores(1))
-            if found["lost"] or found["full"]:
-                break
-        else:
+        found = self._until_full()
+        if not (found["lost"] or found["full"]):
             return self._say({"phase": "full", "lost": "", "reached": False})
         evicted = min(2, len(self.tier.sessions))
         for session in list(self.tier.sessions)[:evicted]:
             self.tier.evict(session)
-        again = self._level("after_full", self._storing(), self._stores(1))
-        order = iter([Work(session) for session in self.tier.sessions])
-        level = self.job["levels"][-1]
-        after = self._level("restore_after_full", level, lambda _: next(order, None))
+        again = self._store("after_full", 1)
+        after = self._restore_all("restore_after_full")
         recovered = bool(again["stored"]) and not after["damaged"]
         told = {"phase": "full", "reached": True, "recovered": recovered, "evicted": evicted}
         return self._say({**told, "lost": after["lost"], "free": self._free()})
 
+    def _until_full(self) -> dict[str, Any]:
+        """Store one session after the other until one finds no room, or the capacity is used."""
+
+        def following(crew: Crew) -> Work | None:
+            done = crew.total.full or self._used() >= self.job["capacity"]
+            return None if done else self._another()
+
+        level = {"concurrency": 1, "readers": self.job["store_readers"]}
+        return self._level("until_full", level, following, cold=False)
+
     def _planted(self) -> dict[str, Any]:
         """Damage five chunks, restore everything, and tell which were found and named."""
         planted = list(plants(self.tier))
-        order = iter([Work(session) for session in self.tier.sessions])
-        level = dict(self.job["levels"][-1], arrivals=None)
-        found = self._level("planted", level, lambda _: next(order, None))
+        found = self._restore_all("planted")
         named = {(each[0], each[1]): each[2] for each in found["damages"]}
         rows = [
             [kind, session, place, named.get((session, place), "")]
@@ -173,13 +165,21 @@ class Replay:
 
     # what phases share
 
-    def _storing(self) -> dict[str, Any]:
-        return {"concurrency": _AHEAD, "readers": self.job["store_readers"]}
+    def _store(self, phase: str, many: int, *, pct: int = 0, sync: bool = False) -> dict[str, Any]:
+        """Store `many` new sessions; ``sync``: until the device has them."""
+        works = _in_order([self._another() for _ in range(many)])
+        level = {"concurrency": _AHEAD, "readers": self.job["store_readers"]}
+        return self._level(phase, level, works, pct=pct, cold=False, sync=sync)
 
-    def _stores(self, many: int) -> Following:
-        first, self.new = self.new, self.new + many
-        wanted = iter([Work(number, store=True) for number in range(first, first + many)])
-        return lambda _: next(wanted, None)
+    def _another(self) -> Work:
+        """Return the storing of a session that was never there."""
+        self.new += 1
+        return Work(self.new - 1, store=True)
+
+    def _restore_all(self, phase: str) -> dict[str, Any]:
+        """Restore every session once, in the order they were stored, as the last level reads."""
+        works = _in_order([Work(session) for session in self.tier.sessions])
+        return self._level(phase, self.job["levels"][-1], works)
 
     def _mixed(self, store_pct: int, many: int, limit: int | None) -> Following:
         """Return what draws `many` sessions, that part of them stores, evicting the oldest."""
@@ -196,8 +196,7 @@ class Replay:
             while limit is not None and idle and self._used() + self.tier.session_bytes > limit:
                 self.tier.evict(idle.pop(0))
                 crew.evicted += 1
-            self.new += 1
-            return Work(self.new - 1, store=True)
+            return self._another()
 
         return following
 
@@ -214,10 +213,11 @@ class Replay:
         works: Sequence[Work] | Following,
         *,
         pct: int = 0,
+        cold: bool = True,
         sync: bool = False,
     ) -> dict[str, Any]:
         """Do one level's works, counters read before and after, and say what came of it."""
-        cold = [] if sync else self._cold()
+        emptied = self._cold() if cold else []
         crew = Crew(self.tier, ranks=self.job["ranks"], readers=level["readers"])
         with crew:
             started = self._gate(phase)
@@ -229,7 +229,7 @@ class Replay:
             if sync and not crew.total.lost:
                 self._sync()
             after = counted(self.place)
-        told = {"phase": phase, "pct": pct, "cold": cold, "started": started}
+        told = {"phase": phase, "pct": pct, "cold": emptied, "started": started}
         told.update(concurrency=level["concurrency"], readers=level["readers"])
         told.update(evicted=crew.evicted, allocated=self._allocated())
         return self._say({**told, **_of_counters(before, after), **_of_outcome(crew.total)})
@@ -273,6 +273,12 @@ class Replay:
     def _say(self, told: dict[str, Any]) -> dict[str, Any]:
         self.say(told)
         return told
+
+
+def _in_order(works: Iterable[Work]) -> Following:
+    """Return what hands over `works` one by one."""
+    left = iter(works)
+    return lambda _: next(left, None)
 
 
 def _synced(path: Path) -> None:

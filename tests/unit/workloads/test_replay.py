@@ -157,6 +157,20 @@ def test_at_the_end_of_the_space_it_evicts_and_goes_on(
         "free": found.full["free"],
     }
     assert found.damaged == 0
+    phases = [each.phase for each in found.levels]
+    assert phases == ["store", "restore", "until_full", "after_full", "restore_after_full"]
+
+
+def test_space_without_an_end_is_filled_to_the_capacity_and_no_further(device: Path) -> None:
+    spec = dataclasses.replace(
+        SPEC, levels=SPEC.levels[:1], full=True, capacity=6 * SPEC.session_bytes
+    )
+    work = here(device, spec)
+    work.run()
+    found = found_of(work)
+    assert found.full == {"phase": "full", "lost": "", "reached": False}
+    (level,) = found.of_phase("until_full")
+    assert len(level.line["stored"]) == 6 - SPEC.sessions
 
 
 def test_a_store_that_does_not_fit_is_a_problem(
