@@ -1,7 +1,7 @@
 """Which acceleration QEMU can use here: KVM where a guest really boots by it, else TCG.
 
 A /dev/kvm that opens, and even one that makes a machine, does not mean that a stock guest runs. One
-is booted, once a boot of this machine and a version of QEMU, and its outcome is kept.
+is booted, once a boot of this machine, and its outcome is kept.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ VMS = {vm.name: vm for vm in (TGT, INI)}
 NETWORKS = ("A", "B")
 
 
-def command(vm: Vm, image: Path, *, port: int, accel: str, append: str = "") -> list[str]:
+def command(vm: Vm, image: Path, *, port: int, accel: str) -> list[str]:
     """Return QEMU's argument list for `vm`, to be run in its state folder.
 
     All sockets and images are named from there, so that no path is too long for a socket. `port` on
@@ -76,7 +76,7 @@ def command(vm: Vm, image: Path, *, port: int, accel: str, append: str = "") -> 
     kernel = (
         f"console=ttyS0 quiet panic=-1 lab.name={vm.name} lab.id={vm.id} mitigations=off "
         "nowatchdog cryptomgr.notests raid=noautodetect random.trust_cpu=on nvme_core.multipath=Y "
-        f"nvme.poll_queues=0 {append}"
+        "nvme.poll_queues=0"
     )
     return [
         *(QEMU, "-name", f"kvgate-lab-{vm.name}"),

@@ -12,13 +12,12 @@ mkdir -p /run/sshd /run/lock /run/udev /var/tmp/kvgate  # the last: scratch of t
 mount -t tmpfs tmp /tmp
 mount -t debugfs d /sys/kernel/debug 2>/dev/null
 
-name=lab id=9 mtu=4200
+name=lab id=9
 read -r -a words </proc/cmdline
 for word in "${words[@]}"; do
     case $word in
     lab.name=*) name=${word#*=} ;;
     lab.id=*) id=${word#*=} ;;
-    lab.mtu=*) mtu=${word#*=} ;;
     esac
 done
 hostname "$name"
@@ -51,8 +50,8 @@ ip link set lo up
 for path in /sys/class/net/*; do
     case $(<"$path/address") in
     52:54:00:77:00:*) port "${path##*/}" mgmt 10.0.2.15/24 1500 ;;
-    52:54:00:77:0a:*) port "${path##*/}" dataA "10.77.1.$id/24" "$mtu" ;;
-    52:54:00:77:0b:*) port "${path##*/}" dataB "10.77.2.$id/24" "$mtu" ;;
+    52:54:00:77:0a:*) port "${path##*/}" dataA "10.77.1.$id/24" 4200 ;;
+    52:54:00:77:0b:*) port "${path##*/}" dataB "10.77.2.$id/24" 4200 ;;
     esac
 done
 sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 kernel.printk="4 4 1 7"

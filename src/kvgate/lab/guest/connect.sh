@@ -6,7 +6,6 @@
 # the guest is reset. Pull the virtual cable instead.
 set -euo pipefail
 NQN=${NQN:-nqn.2026-11.lab:array1}
-T=${2:-1}
 if [[ ${1:-} == off ]]; then
     nvme disconnect -n "$NQN"
     exit
@@ -16,7 +15,7 @@ if [[ $1 == rdma ]]; then /lab/nvmet.sh rxe; fi
 as=()
 if [[ -n ${HOSTNQN:-} ]]; then as=(--hostnqn "$HOSTNQN" --hostid "$HOSTID"); fi
 for n in ${NETWORKS:-1 2}; do
-    nvme connect -t "$1" -a "10.77.$n.$T" -s 4420 -n "$NQN" "${as[@]}" \
+    nvme connect -t "$1" -a "10.77.$n.1" -s 4420 -n "$NQN" "${as[@]}" \
         --ctrl-loss-tmo="${LOSS:-600}" --reconnect-delay="${DELAY:-2}" --keep-alive-tmo="${KATO:-3}" \
         --fast_io_fail_tmo="${FAST:-8}" --nr-io-queues="${QUEUES:-2}"
 done

@@ -2,7 +2,6 @@
 # The NVMe-oF target, by configfs.
 #   nvmet.sh up [tcp|rdma|both]     export the data drive (namespace 1)
 #   nvmet.sh add NSID DEVICE        export DEVICE as one more namespace; remove NSID
-#   nvmet.sh renew                  open the data drive again, which was pulled and is back
 #   nvmet.sh ana PORT STATE         optimized non-optimized inaccessible persistent-loss change
 #   nvmet.sh port PORT on|off       link the subsystem to the port, or unlink it
 #   nvmet.sh down | show
@@ -44,7 +43,7 @@ namespace() { # its number, its device
     printf '11111111-2222-4333-8444-%012d\n' "$1" >"$n/device_nguid"
     echo 1 >"$n/enable"
 }
-port() { # its number, transport, network, ANA state
+port() { # its number, transport, network
     local p=$C/ports/$1
     mkdir -p "$p"
     [[ -e $p/subsystems/$NQN ]] && return
@@ -52,7 +51,7 @@ port() { # its number, transport, network, ANA state
     echo "$2" >"$p/addr_trtype"
     address_of "data$3" >"$p/addr_traddr"
     echo 4420 >"$p/addr_trsvcid"
-    echo "${4:-optimized}" >"$p/ana_groups/1/ana_state"
+    echo optimized >"$p/ana_groups/1/ana_state"
     ln -s "$S" "$p/subsystems/$NQN"
 }
 up() {
@@ -68,13 +67,13 @@ up() {
     if [[ $1 != rdma ]]; then
         modprobe nvmet-tcp
         port 1 tcp A
-        port 2 tcp B "${ANA_B:-optimized}"
+        port 2 tcp B
     fi
     if [[ $1 != tcp ]]; then
         rxe
         modprobe nvmet-rdma
         port 11 rdma A
-        port 12 rdma B "${ANA_B:-optimized}"
+        port 12 rdma B
     fi
 }
 remove() {
@@ -107,15 +106,6 @@ show() {
 }
 case ${1:-} in
 up) up "${2:-both}" ;;
-renew)
-    for _ in $(seq 150); do # its namespace is looked for after the drive itself is there
-        device=$(device_of LAB-TGT-DATA 2>/dev/null) && [[ -b $device ]] && break
-        sleep 0.2
-    done
-    echo 0 >"$S/namespaces/1/enable"
-    echo "$device" >"$S/namespaces/1/device_path"
-    echo 1 >"$S/namespaces/1/enable"
-    ;;
 add) namespace "$2" "$3" ;;
 remove) remove "$2" ;;
 down) down ;;
@@ -130,7 +120,7 @@ rxe) rxe ;;
 device) device_of "$2" ;;
 show) show ;;
 *)
-    sed -n 2,9p "$0"
+    sed -n 2,8p "$0"
     exit 2
     ;;
 esac
