@@ -6,20 +6,18 @@ or two), and what is made of them (seconds), so that a changed guest script cost
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
 from kvgate.errors import HarnessError
 from kvgate.lab import needs, runner
 from kvgate.lab.places import Places
-from kvgate.lab.progress import Say, Waiting
+from kvgate.lab.progress import Say, Waiting, alone
 
 SUITE = "trixie"
 # fmt: off
@@ -49,7 +47,8 @@ def build(places: Places, say: Say, *, install: bool = False, mirror: str = "") 
     Raises HarnessError where something is missing, or a stage ends badly.
     """
     places.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with _alone(places.cache / "build.lock", say):
+    waiting = Waiting(say, "another build of the image", _LOCK_S)
+    with alone(places.cache / "build.lock", waiting):
         needs.provide(build=not built(places), install=install, say=say)
         if built(places):
             return False
@@ -165,18 +164,3 @@ def _script(
     argv = [*before, "bash", str(script), *arguments]
     runner.run(argv, waiting=Waiting(say, what, _BUILD_S), say=say)
     script.unlink()
-
-
-@contextlib.contextmanager
-def _alone(lock: Path, say: Say) -> Iterator[None]:
-    """Hold `lock` for the block; another build of this user is awaited."""
-    with lock.open("w") as held:
-        waiting = Waiting(say, "another build of the image", _LOCK_S)
-        while True:
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                waiting.pause()
-                continue
-            break
-        yield

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import json
 import os
 import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from kvgate.errors import HarnessError, UsageError
 from kvgate.lab import accel, image, inventory, process, vm
 from kvgate.lab.guests import PATIENCE_S, Guests
 from kvgate.lab.places import DEFAULT, Places
-from kvgate.lab.progress import Say, Waiting, quiet
+from kvgate.lab.progress import Say, Waiting, alone, quiet
 
 _LOCK_S = 900.0
 _QEMU_IMG_S = 60.0
@@ -146,18 +144,9 @@ class Lab:
             mine.unlink(missing_ok=True)
         return ran
 
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        with (self.places.state / "lock").open("w") as held:
-            waiting = Waiting(self._say, f"another command on lab '{self.places.name}'", _LOCK_S)
-            while True:
-                try:
-                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    waiting.pause()
-                    continue
-                break
-            yield
+    def _alone(self) -> contextlib.AbstractContextManager[None]:
+        waiting = Waiting(self._say, f"another command on lab '{self.places.name}'", _LOCK_S)
+        return alone(self.places.state / "lock", waiting)
 
 
 def _overlay(base: Path, path: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from kvgate.errors import HarnessError
 
@@ -46,3 +49,20 @@ class Waiting:
             told = f" ({detail})" if detail else ""
             self._say(f"awaiting {self._what}, {self.elapsed_s:.0f} s{told}")
         time.sleep(pause_s)
+
+
+@contextlib.contextmanager
+def alone(lock: Path, waiting: Waiting) -> Iterator[None]:
+    """Hold the lock (flock) of the file `lock` for the block; who holds it is awaited.
+
+    Raises HarnessError where `waiting` is over.
+    """
+    with lock.open("w") as held:
+        while True:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                waiting.pause()
+            else:
+                break
+        yield
