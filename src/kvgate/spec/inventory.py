@@ -6,8 +6,11 @@ by reference (an environment variable or a file).
 
 from __future__ import annotations
 
+import decimal
 import enum
+import functools
 import ipaddress
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Literal
 
 import pydantic
@@ -187,7 +190,7 @@ class Host(Strict):
     @property
     def slack_s(self) -> float:
         """Return how many seconds later answers may come: what connecting may take beyond 10 s."""
-        return max(0.0, self.connect_timeout.to("s") - _USUAL_CONNECT_S)
+        return _slack_s(self.connect_timeout.number, self.connect_timeout.unit)
 
     @pydantic.model_validator(mode="after")
     def _reachable(self) -> Host:
@@ -257,21 +260,28 @@ class Host(Strict):
 
     def items(self, kind: str) -> tuple[str, ...]:
         """Return the ids of the declared items of `kind`, one of `spec.gate.ItemKind`."""
-        have = self.declared
-        return {
-            "disk": tuple(disk.id for disk in have.disks),
-            "nvme": tuple(disk.id for disk in have.disks if disk.nvme),
-            "nic": tuple(nic.name for nic in have.nics),
-            "pcie": tuple(link.address for link in have.pcie),
-            "controller": tuple(have.controllers),
-            "pool": tuple(pool.name for pool in have.pools),
-            "port": tuple(port.name for port in have.ports),
-            "subsystem": tuple(each.name for each in have.nvmeof),
-            "path": tuple(each.item(path) for each in have.nvmeof for path in each.paths),
-            "link": tuple(each.name for each in have.fabric),
-            "roce": tuple(dict.fromkeys(each.nic for each in have.fabric)),  # their ports
-            "gpu": tuple(have.gpus.addresses) if have.gpus else (),
-        }[kind]
+        return tuple(_ITEMS[kind](self.declared))
+
+
+_ITEMS: Mapping[str, Callable[[Declared], Iterable[str]]] = {
+    "disk": lambda have: (disk.id for disk in have.disks),
+    "nvme": lambda have: (disk.id for disk in have.disks if disk.nvme),
+    "nic": lambda have: (nic.name for nic in have.nics),
+    "pcie": lambda have: (link.address for link in have.pcie),
+    "controller": lambda have: have.controllers,
+    "pool": lambda have: (pool.name for pool in have.pools),
+    "port": lambda have: (port.name for port in have.ports),
+    "subsystem": lambda have: (each.name for each in have.nvmeof),
+    "path": lambda have: (each.item(path) for each in have.nvmeof for path in each.paths),
+    "link": lambda have: (each.name for each in have.fabric),
+    "roce": lambda have: dict.fromkeys(each.nic for each in have.fabric),  # their ports
+    "gpu": lambda have: have.gpus.addresses if have.gpus else (),
+}
+
+
+@functools.lru_cache  # every question to every host asks for it
+def _slack_s(number: decimal.Decimal, unit: str) -> float:
+    return max(0.0, Quantity(number, unit).to("s") - _USUAL_CONNECT_S)
 
 
 def _on_loopback(address: str) -> bool:
