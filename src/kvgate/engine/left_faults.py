@@ -27,7 +27,7 @@ def undo_left(
         if host is None or host.transport == "recorded":
             continue
         run.event("fault_left", fault=each.fault, host=host.name, of=each.run)
-        standing.undone(each, witness(host), lambda _: None)
+        standing.undone(each, witness(host))
         run.event("fault_repaired", fault=each.fault, host=host.name)
         done.append(each)
     return tuple(done)

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import re
-import threading
-import time
 from collections.abc import Iterator, Sequence
 
 from kvgate.errors import CommandError, NotRunError, TransportError
-from kvgate.transport.base import CommandResult, HostProcess
+from kvgate.transport.base import CommandResult
+from kvgate.transport.first_line import FirstLine
 from kvgate.untrusted import plain
 from kvgate.witness import Witness
 
 _ASK_S = 30.0
 _ARM_S = 60.0
-_LOOK_S = 0.05
 
 # $1: seconds that one undo may take, then the undo. Tried again for about ten minutes.
 _KEEPER = r"""
@@ -50,9 +48,8 @@ _ARMED = re.compile(rb"armed (/[A-Za-z0-9_./-]{1,200}/kvgate-fault-[A-Za-z0-9]{8
 class Guard:
     """A guard that is armed on a host; it runs the undo when it ends, unless it stands down."""
 
-    def __init__(self, witness: Witness, process: HostProcess, folder: str) -> None:
+    def __init__(self, witness: Witness, folder: str) -> None:
         self._witness = witness
-        self._process = process
         self.folder = folder
 
     def stand_down(self) -> None:
@@ -60,10 +57,6 @@ class Guard:
         self._witness.ask(
             ["rm", "-f", "--", f"{self.folder}/armed"], timeout_s=_ASK_S
         ).result.expect_ok()
-
-    def well(self) -> bool:
-        """Tell whether it still runs."""
-        return not self._process.poll()
 
 
 @contextlib.contextmanager
@@ -75,11 +68,11 @@ def armed(
     It runs it too at the block's end, unless it stood down. At `deadline_s` it ends by itself, and
     undoes. Raises NotRunError where none can be armed, TransportError.
     """
-    said = _Said()
+    said = FirstLine()
     argv = ["sh", "-c", _GUARD, "kvgate-fault-guard", _KEEPER, f"{within_s:.0f}", *undo]
     process = witness.transport.start(argv, deadline_s=deadline_s, on_stdout=said.take)
     try:
-        line = said.line(process, _ARM_S)
+        line = said.line(_ARM_S, ended=process.poll)
         match = _ARMED.fullmatch(line)
         if match is None:
             told = plain(line.decode("utf-8", "replace")).strip() or "it said nothing"
@@ -87,31 +80,11 @@ def armed(
                 (f"{witness.host.name}: no guard can be armed to undo a fault: {told}",),
                 hint="nothing was broken; it needs sh, setsid, mktemp and a /tmp to write to",
             )
-        yield Guard(witness, process, match[1].decode())
+        yield Guard(witness, match[1].decode())
     finally:
         with contextlib.suppress(TransportError):
             process.kill()
             process.wait(_ASK_S)
-
-
-class _Said:
-    """Collects the first line of a process, from the transport's thread."""
-
-    def __init__(self) -> None:
-        self._bytes = b""
-        self._came = threading.Condition()
-
-    def take(self, piece: bytes) -> None:
-        with self._came:
-            self._bytes = (self._bytes + piece)[:4096]
-            self._came.notify_all()
-
-    def line(self, process: HostProcess, within_s: float) -> bytes:
-        until = time.monotonic() + within_s
-        with self._came:
-            while b"\n" not in self._bytes and time.monotonic() < until and not process.poll():
-                self._came.wait(_LOOK_S)
-            return self._bytes.partition(b"\n")[0] + b"\n"
 
 
 def run(witness: Witness, words: Sequence[str], *, within_s: float) -> CommandResult:

@@ -10,7 +10,7 @@ from kvgate.errors import HarnessError, NotRunError
 from kvgate.faults import guard
 from kvgate.faults.base import Injection
 from kvgate.faults.command import Doing, Proofs, injected
-from kvgate.spec.faults import FaultTemplate
+from kvgate.spec.faults import FaultTemplate, PathTaken
 from kvgate.telemetry.paths import PathWatch, away
 from kvgate.telemetry.paths_seen import LIVE, Moment, PathId
 from kvgate.witness import Witness
@@ -32,14 +32,16 @@ def lost_by(template: FaultTemplate, before: Moment, where: str) -> Loss:
     Raises NotRunError where paths are not as they must be to tell anything by: none, one that is
     not live, one that the fault names and that is not there, and none left where one must be.
     """
-    taken = frozenset(path for path in before.paths if _named(template, path))
+    taken = frozenset(
+        path for path in before.paths if any(_is(each, path) for each in template.takes)
+    )
     reasons = [
         f"{where}: {path} is {state.told} before the fault"
         for path, state in sorted(before.paths.items())
         if state.state != LIVE
     ]
     for each in template.takes:
-        if not any(_is(each.address, each.port, each.transport, path) for path in before.paths):
+        if not any(_is(each, path) for path in before.paths):
             known = ", ".join(map(str, sorted(before.paths))) or "none"
             reasons.append(f"{where}: no path goes to {each.address}; there are: {known}")
     left = before.best - taken
@@ -53,15 +55,11 @@ def lost_by(template: FaultTemplate, before: Moment, where: str) -> Loss:
     return Loss(before=before, taken=taken)
 
 
-def _named(template: FaultTemplate, path: PathId) -> bool:
-    return any(_is(each.address, each.port, each.transport, path) for each in template.takes)
-
-
-def _is(address: str, port: int | None, transport: str | None, path: PathId) -> bool:
+def _is(named: PathTaken, path: PathId) -> bool:
     return (
-        path.address == address
-        and (port is None or path.port == str(port))
-        and (transport is None or path.transport == transport)
+        path.address == named.address
+        and (named.port is None or path.port == str(named.port))
+        and (named.transport is None or path.transport == named.transport)
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from kvgate.errors import KvgateError, RepairError, StoreError
@@ -87,7 +87,7 @@ def left(folder: Path) -> Iterator[Standing]:
             ) from err
 
 
-def undone(each: Standing, witness: Witness, on_undone: Callable[[Standing], None]) -> None:
+def undone(each: Standing, witness: Witness) -> None:
     """Undo a fault that may still stand and prove it; raises RepairError where that can't be."""
     where = f"{witness.host.name}: fault '{each.fault}' of run {each.run}"
     try:
@@ -98,5 +98,4 @@ def undone(each: Standing, witness: Witness, on_undone: Callable[[Standing], Non
             f"{where} may still stand, and its undo: {err.message}",
             hint=f"{_HINT} ({each.path})",
         ) from err
-    on_undone(each)
     forget(each.path)

@@ -6,13 +6,13 @@ import contextlib
 import dataclasses
 import datetime
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
 from kvgate.errors import CommandError, NotRunError, ParseError, TransportError
 from kvgate.model.record import EvidenceRef
 from kvgate.transport.base import CommandResult
+from kvgate.transport.first_line import FirstLine
 from kvgate.transport.recorded import UnrecordedError
 from kvgate.untrusted import plain
 from kvgate.witness import Witness, as_evidence
@@ -24,10 +24,8 @@ MARKER = ".kvgate-scratch"
 """The file in a scratch folder whose token proves that the folder is ours to remove."""
 
 _NOT_MADE = "not made: "
-_MOST_SAID = 4096
 _ASK_S = 20.0
 _REMOVE_S = 300.0
-_LOOK_EVERY_S = 0.1
 _GUARD_S = 7 * 24 * 3600.0
 
 # The right side, in a session of its own, makes the folder ($1: its path without the last eight
@@ -109,7 +107,7 @@ def _guarded(witness: Witness, stem: str) -> Iterator[bytes]:
         witness.keep(as_evidence(recorded))
         yield recorded.stdout
         return
-    first = _FirstLine()
+    first = FirstLine()
     started_at, begun = datetime.datetime.now(datetime.UTC), time.monotonic()
     guard = witness.transport.start(argv, deadline_s=_GUARD_S, on_stdout=first.take)
     try:
@@ -125,28 +123,6 @@ def _guarded(witness: Witness, stem: str) -> Iterator[bytes]:
         with contextlib.suppress(TransportError):
             guard.kill()
             guard.wait(_ASK_S)
-
-
-class _FirstLine:
-    """Collects what a process says, from the transport's thread, up to its first line."""
-
-    def __init__(self) -> None:
-        self._said = b""
-        self._came = threading.Condition()
-
-    def take(self, piece: bytes) -> None:
-        with self._came:
-            self._said = (self._said + piece)[:_MOST_SAID]
-            self._came.notify_all()
-
-    def line(self, within_s: float, *, ended: Callable[[], bool]) -> bytes:
-        """Return the line, or b"" if none came within the time or before the process `ended`."""
-        until = time.monotonic() + within_s
-        with self._came:
-            while b"\n" not in self._said and time.monotonic() < until and not ended():
-                self._came.wait(_LOOK_EVERY_S)
-            line, newline, _ = self._said.partition(b"\n")
-            return line + newline if newline else b""
 
 
 def _so_far(

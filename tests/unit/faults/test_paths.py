@@ -201,9 +201,8 @@ def test_the_next_run_undoes_what_still_stands(fake, witness) -> None:
     folder = fake.folder / "standing"
     standing.note(folder, made, witness.host, "run-0")
     [left] = standing.left(folder)
-    told = []
-    standing.undone(left, witness, told.append)
-    assert (state(fake), told, list(standing.left(folder))) == ("live", [left], [])
+    standing.undone(left, witness)
+    assert (state(fake), list(standing.left(folder))) == ("live", [])
 
 
 def test_what_can_not_be_undone_stops_the_next_run(fake, witness) -> None:
@@ -211,7 +210,7 @@ def test_what_can_not_be_undone_stops_the_next_run(fake, witness) -> None:
     standing.note(folder, template(fake, proved_back=["false"]), witness.host, "run-0")
     [left] = standing.left(folder)
     with pytest.raises(RepairError, match="'cable-a' of run run-0 may still stand"):
-        standing.undone(left, witness, lambda _: None)
+        standing.undone(left, witness)
     assert list(standing.left(folder)) == [left]
 
 
