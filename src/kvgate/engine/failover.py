@@ -65,13 +65,62 @@ class Under:
         return (template.hold or self.workload.hold).to("s")
 
 
-@dataclasses.dataclass(slots=True)
-class _Seen:
-    """What one fault has left so far: paths seen, times, evidence."""
+@dataclasses.dataclass(slots=True, kw_only=True)
+class _Fault:
+    """One fault under way: what it takes away, and what it has left so far."""
 
-    before: Moment
+    under: Under
+    template: FaultTemplate
+    on: Witness
+    watch: PathWatch
+    loss: Loss
     times: Times = dataclasses.field(default_factory=Times)
     evidence: list[EvidenceRef] = dataclasses.field(default_factory=list)
+    problem: str = ""  # why it is not proven
+
+    @property
+    def load_s(self) -> float:
+        """Return how long the load runs."""
+        return failover.runtime_s(self.under.workload, self.under.hold_s(self.template))
+
+    def suffer(self) -> None:
+        """Do it for its time, once the load has run ahead; raises RepairError."""
+        _pause(self.under.workload.lead.to("s"), self.watch)
+        try:
+            with self._held():
+                _pause(self.under.hold_s(self.template), self.watch)
+        except HarnessError as err:
+            self.problem = err.message
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[None]:
+        """Hold the fault for the block; `times` and `evidence` are added to as it goes on."""
+        under, template = self.under, self.template
+        doing = Doing(
+            template=template,
+            witness=dataclasses.replace(self.on, store=self._kept),
+            folder=under.folder,
+            run=under.run,
+            hold_s=under.hold_s(template),
+            on_event=self._event,
+        )
+        if template.takes_paths:
+            initiator = dataclasses.replace(under.witness, store=self._kept)
+            with paths.paths_lost(doing, self.loss, self.watch, initiator):
+                yield
+        else:
+            with array.broken_inside(doing, self.loss.before, self.watch):
+                yield
+
+    def _event(self, kind: str, injection: Injection) -> None:
+        now = self.watch.now_s()
+        moment = kind.removeprefix("fault_")
+        setattr(self.times, "begun" if moment == "begin" else moment, now)
+        self.under.journal(kind, injection, now)
+
+    def _kept(self, piece: object) -> EvidenceRef:
+        self.evidence.append(self.on.store(piece))  # type: ignore[arg-type]  # what a Witness keeps
+        return self.evidence[-1]
 
 
 def quiet(under: Under) -> Answer:
@@ -79,8 +128,7 @@ def quiet(under: Under) -> Answer:
 
     Raises NotRunError where there are no paths, HarnessError, TransportError.
     """
-    watch = under.watching()
-    with watch:
+    with under.watching() as watch:
         before = _first(watch)
         with _Load(under, under.workload.quiet.to("s")) as load:
             met = load.end(watch)
@@ -98,30 +146,17 @@ def under_fio(under: Under, template: FaultTemplate, on: Witness) -> Answer:
     A fault that is not proven leaves readings without a value, with the reason. Raises RepairError,
     NotRunError where paths are not as they must be (nothing was broken), TransportError.
     """
-    watch = under.watching()
-    evidence: list[EvidenceRef] = [*under.place.evidence]
-    met: Met | None = None
-    times, problem = Times(), ""
-    with watch:
-        before = _first(watch)
-        loss = paths.lost_by(template, before, under.witness.host.name)
-        _fits(under, template)
-        seconds = failover.runtime_s(under.workload, under.hold_s(template))
-        with _Load(under, seconds) as load:
+    with under.watching() as watch:
+        fault = _begun(under, template, on, watch)
+        with _Load(under, fault.load_s) as load:
             load.begun(watch)
-            _pause(under.workload.lead.to("s"), watch)
-            try:
-                with _fault(under, template, on, watch, loss, times, evidence):
-                    _pause(under.hold_s(template), watch)
-            except HarnessError as err:
-                problem = err.message
+            fault.suffer()
             met = load.end(watch)
-        moments = watch.since(before.uptime_s)
-    evidence += [*met.evidence, *watch.evidence]
-    if problem:
-        names = _names(template, told_of.FIO)
-        return Answer(told_of.missing(names, problem), tuple(evidence))
-    return Answer(tuple(_readings(template, moments, loss, times, met)), tuple(evidence))
+        moments = watch.since(fault.loss.before.uptime_s)
+    evidence = (*under.place.evidence, *fault.evidence, *met.evidence, *watch.evidence)
+    if fault.problem:
+        return Answer(told_of.missing(_names(template, told_of.FIO), fault.problem), evidence)
+    return Answer(tuple(_readings(template, moments, fault.loss, fault.times, met)), evidence)
 
 
 def _readings(
@@ -157,39 +192,36 @@ def under_writer(under: Under, template: FaultTemplate, on: Witness, writer: Wri
     For what fio can't outlive or can't prove: loss of power, of all paths beyond their time-out.
     Raises as `under_fio` does.
     """
-    watch = under.watching()
-    evidence: list[EvidenceRef] = [*under.place.evidence, *writer.there.evidence]
-    times, problem = Times(), ""
-    with watch:
-        before = _first(watch)
-        loss = paths.lost_by(template, before, under.witness.host.name)
-        _fits(under, template)
-        seconds = failover.runtime_s(under.workload, under.hold_s(template))
-        with _writing(writer, under.workload.rate, seconds) as writing:
+    with under.watching() as watch:
+        fault = _begun(under, template, on, watch)
+        with _writing(writer, under.workload.rate, fault.load_s) as writing:
             if not writing.began.wait(FIRST_S):
                 raise HarnessError(f"{watch.host}: no write was acknowledged within {FIRST_S:g} s")
-            _pause(under.workload.lead.to("s"), watch)
-            try:
-                with _fault(under, template, on, watch, loss, times, evidence):
-                    _pause(under.hold_s(template), watch)
-            except HarnessError as err:
-                problem = err.message
+            fault.suffer()
             writing.end(_END_S if template.loss != "beyond" else under.workload.after.to("s"))
         fate, refs = writer.verify(writing.written)
-        moments = watch.since(before.uptime_s)
-    evidence += [*writing.evidence, *refs, *watch.evidence]
-    if problem:
+        moments = watch.since(fault.loss.before.uptime_s)
+    found = (*fault.evidence, *writing.evidence, *refs, *watch.evidence)
+    evidence = (*under.place.evidence, *writer.there.evidence, *found)
+    if fault.problem:
         names = _names(template, told_of.ACKNOWLEDGED)
-        return Answer(told_of.missing(names, problem), tuple(evidence))
-    recovered = told_of.recovered_at(moments, before, times)
+        return Answer(told_of.missing(names, fault.problem), evidence)
+    loss, times = fault.loss, fault.times
     readings = [
-        *told_of.of_repair(recovered, times),
+        *told_of.of_repair(told_of.recovered_at(moments, loss.before, times), times),
         *told_of.of_writer(writing.written, times.begun or 0.0),
         *acknowledged.readings(writing.written, fate),
         *([told_of.left_after(moments, loss, times)] if template.takes_paths else ()),
         *([told_of.clear_error(writing.written, writing.hung)] if template.beyond else ()),
     ]
-    return Answer(tuple(readings), tuple(evidence))
+    return Answer(tuple(readings), evidence)
+
+
+def _begun(under: Under, template: FaultTemplate, on: Witness, watch: PathWatch) -> _Fault:
+    """Return the fault, not done yet; raises NotRunError where paths are not as they must be."""
+    loss = paths.lost_by(template, _first(watch), under.witness.host.name)
+    _fits(under, template)
+    return _Fault(under=under, template=template, on=on, watch=watch, loss=loss)
 
 
 def _names(template: FaultTemplate, load: tuple[str, ...]) -> tuple[str, ...]:
@@ -243,46 +275,6 @@ def _patience_s(path: nvmeof.Controller) -> float:
     """Return for how many seconds the kernel holds I/O of a path that is gone."""
     told = (path.ctrl_loss_tmo, path.fast_io_fail_tmo)
     return min((float(each) for each in told if each not in (None, "off")), default=math.inf)
-
-
-@contextlib.contextmanager
-def _fault(
-    under: Under,
-    template: FaultTemplate,
-    on: Witness,
-    watch: PathWatch,
-    loss: Loss,
-    times: Times,
-    evidence: list[EvidenceRef],
-) -> Iterator[None]:
-    """Hold the fault for the block; `times` and `evidence` are added to as it goes on."""
-    names = {"begin": "begun"}
-
-    def on_event(kind: str, injection: Injection) -> None:
-        now = watch.now_s()
-        moment = kind.removeprefix("fault_")
-        setattr(times, names.get(moment, moment), now)
-        under.journal(kind, injection, now)
-
-    def kept(piece: object) -> EvidenceRef:
-        evidence.append(on.store(piece))  # type: ignore[arg-type]  # what a Witness keeps
-        return evidence[-1]
-
-    doing = Doing(
-        template=template,
-        witness=dataclasses.replace(on, store=kept),
-        folder=under.folder,
-        run=under.run,
-        hold_s=under.hold_s(template),
-        on_event=on_event,
-    )
-    if template.takes_paths:
-        initiator = dataclasses.replace(under.witness, store=kept)
-        with paths.paths_lost(doing, loss, watch, initiator):
-            yield
-    else:
-        with array.broken_inside(doing, loss.before, watch):
-            yield
 
 
 def _pause(seconds: float, watch: PathWatch) -> None:
