@@ -10,13 +10,7 @@ from kvgate.spec.failover import FailoverWorkload
 from kvgate.spec.inventory import Inventory
 from kvgate.spec.plan import Plan
 from kvgate.spec.workload import KvWorkload, SoakWorkload, Workloads, arm_of
-from kvgate.workloads import (
-    diagnostics,
-    failover,
-    fio,
-    grid,
-    replay_plan,
-)
+from kvgate.workloads import diagnostics, failover, fio, grid, replay_plan
 from kvgate.workloads.pts import Range
 
 _PREFILL_TOK_S = 900.0  # the embedded engine's prefill on one core of a 2-core VM, measured

@@ -53,14 +53,10 @@ def problems(
         except ValueError as err:
             yield ("faults", index), f"'{name}': {err}"
     if _place(setup, workload) is None:
-        what = f"disk '{workload.serial}'" if workload.serial else f"host '{workload.host}'"
-        key = "serial" if workload.serial else "host"
-        yield (
-            (key,),
-            f"no serving host declares {what}"
-            if workload.serial
-            else (f"{what} is no serving host of the inventory"),
-        )
+        if workload.serial:
+            yield ("serial",), f"no serving host declares disk '{workload.serial}'"
+        else:
+            yield ("host",), f"host '{workload.host}' is no serving host of the inventory"
 
 
 def _template(setup: Setup, name: str) -> FaultTemplate:
@@ -86,8 +82,3 @@ def _place(setup: Setup, workload: FailoverWorkload) -> tuple[Host, Disk | None]
             if workload.serial and workload.serial in (disk.serial, disk.wwn):
                 return host, disk
     return None
-
-
-def holds_s(plan: Planned) -> list[float]:
-    """Return how long each fault lasts."""
-    return [(each.hold or plan.workload.hold).to("s") for each in plan.faults]

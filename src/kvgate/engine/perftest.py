@@ -149,16 +149,18 @@ def _answer(run: Run, told: Sequence[_Told]) -> Answer:
         return Answer(tuple(untold(MEASURES, err.message, [run.link])), refs)
 
 
+def _sound(side: Side, told: _Told, *, whole: bool) -> Testimony:
+    """Return what one side said; raises KvgateError where it has no tool, or failed (`whole`)."""
+    if isinstance(told, KvgateError):
+        raise told
+    if told.result.exit_status == NOT_FOUND or (whole and not told.result.ok):
+        raise CommandError(side.witness.host.name, refusal(told, "perftest"))
+    return told
+
+
 def _readings(run: Run, told: Sequence[_Told]) -> tuple[Reading, ...]:
-    for side, each in zip((run.client, run.server), told, strict=True):
-        if isinstance(each, KvgateError):
-            raise each
-        missing = each.result.exit_status == NOT_FOUND
-        if missing or (side is run.client and not each.result.ok):
-            raise CommandError(side.witness.host.name, refusal(each, "perftest"))
-    client = told[0]
-    if isinstance(client, KvgateError):
-        raise client
+    sides = zip((run.client, run.server), told, strict=True)
+    client, _ = [_sound(side, each, whole=side is run.client) for side, each in sides]
     found = perftest.bandwidth(client.stdout)
     if len(found.rows) != 1:
         raise ParseError(f"{run.tool}: {len(found.rows)} rows for one size")

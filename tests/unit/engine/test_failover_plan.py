@@ -4,8 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from kvgate.engine.failover_plan import holds_s, planned, problems
+from kvgate.engine.failover_plan import planned, problems
 from kvgate.errors import NotRunError
+from kvgate.model.quantity import Quantity
 from kvgate.spec.failover import FailoverWorkload
 from kvgate.spec.faults import FaultWay
 from kvgate.spec.inventory import Inventory
@@ -45,7 +46,8 @@ def setup(ways=(OFF,), fault=FAULT, **workload):
 def test_an_adapters_template_becomes_the_commands_of_one_port() -> None:
     plan = planned(setup())
     assert plan.faults[0].do == ["shutdown", "Ethernet28"]
-    assert (plan.host.name, plan.disk.serial, holds_s(plan)) == ("node1", "S1", [45.0])
+    assert (plan.host.name, plan.disk.serial) == ("node1", "S1")
+    assert plan.faults[0].hold == Quantity.of(45, "s")
 
 
 def test_a_plan_without_the_workload_asks_for_nothing() -> None:
