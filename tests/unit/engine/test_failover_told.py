@@ -3,10 +3,12 @@
 import pytest
 
 import fiopy
+from kvgate.engine import failover
 from kvgate.engine import failover_told as told
 from kvgate.engine.failover_told import Times
 from kvgate.faults.paths import Loss
 from kvgate.model.quantity import Quantity
+from kvgate.spec.faults import FaultTemplate
 from kvgate.telemetry.paths_seen import Moment, PathId, PathState
 from kvgate.workloads.acknowledged import Written
 from kvgate.workloads.failover import Met
@@ -135,7 +137,21 @@ def test_io_can_go_on_from_when_one_path_is_back_not_only_from_when_all_are() ->
     assert told.all_away_until(lost, BEFORE, Times(begun=10.0, undone=20.0)) is None
 
 
-def test_io_after_the_recovery_is_what_resumed_means() -> None:
+@pytest.mark.parametrize(("last_io", "resumed"), [(21, True), (20, False)])
+def test_io_that_never_goes_on_after_the_loss_of_all_paths_is_found(last_io, resumed) -> None:
+    both = FaultTemplate.model_validate(
+        {"fault": "both", "kind": "both_paths", "on": "ini", "do": ["true"], "undo": ["true"],
+         "takes": [{"address": A.address}, {"address": B.address}]}
+    )  # fmt: skip
+    loss = Loss(before=BEFORE, taken=frozenset({A, B}))
+    away = [at(each, "connecting", "connecting") for each in (15, 20.5)]
+    lost = (BEFORE, at(12), *away, at(21, "connecting"), at(22.5), at(30))
+    found = list(failover._readings(both, lost, loss, TIMES, met(1, last_io)))
+    assert value(found, "resumed") is resumed
+    assert value(found, "recovery_time") == Quantity.of("2.5", "s")  # until all are back
+
+
+def test_io_after_all_paths_were_away_is_what_resumed_means() -> None:
     assert told.resumed(met(1, 25), COURSE, 22.5).value is True
     assert told.resumed(met(1, 21), COURSE, 22.5).value is False
     assert told.resumed(met(1, 21), COURSE, None).value is None
