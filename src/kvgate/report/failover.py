@@ -69,11 +69,11 @@ def _told(each: Measurement, sources: Sources) -> Told:
     moments: tuple[Moment, ...] = ()
     ios: tuple[tuple[float, float], ...] = ()
     gap = None
-    for piece in _pieces(each, sources):
-        with_script = any(word == paths_script.BEGIN for word in piece.command)
-        if with_script and not moments:
+    pieces = tuple(_pieces(each, sources))
+    for piece in pieces:
+        if paths_script.BEGIN in piece.command and not moments:
             moments = tuple(_moments(piece.stdout))
-    for piece in _pieces(each, sources):
+    for piece in pieces:
         if FETCH in piece.command and moments:
             ios, gap = _fio(piece.stdout, moments[0], times.get("begun", 0.0))
         elif acks := _ACK.findall(piece.stdout):
