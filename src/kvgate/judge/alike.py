@@ -8,11 +8,11 @@ the coverage's matter (inconclusive), and takes no part here.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kvgate.judge.limits import show
 from kvgate.model.record import Measurement, Value
-from kvgate.spec.expect import Expectations
+from kvgate.spec.expect import Expectations, Requirement
 
 NAMED = 5
 """Places, and groups, that a sentence names before it goes on with "and N more"."""
@@ -36,12 +36,8 @@ def apart(taken: Mapping[Place, Sequence[Measurement]], expected: Expectations) 
     compared with each other; one alone agrees with itself. The order of anything changes nothing.
     """
     groups: dict[str, dict[Place, frozenset[Value]]] = {}
-    for place in sorted(taken):
-        values = frozenset(each.value for each in taken[place] if each.value is not None)
-        if not values:
-            continue
-        need = expected.get((place[0], taken[place][0].name, place[1]))
-        if need is not None and need.same:
+    for place, values, need in required(taken, expected):
+        if need.same:
             groups.setdefault(need.same, {})[place] = values
     outliers: dict[Place, str] = {}
     told = []
@@ -50,6 +46,19 @@ def apart(taken: Mapping[Place, Sequence[Measurement]], expected: Expectations) 
         outliers |= found
         told += [sentence] if sentence else []
     return Apart(outliers, tuple(told))
+
+
+def required(
+    taken: Mapping[Place, Sequence[Measurement]], expected: Expectations
+) -> Iterator[tuple[Place, frozenset[Value], Requirement]]:
+    """Yield who answered, sorted, with its different values and what is required of them."""
+    for place in sorted(taken):
+        told = taken[place]
+        need = expected.get((place[0], told[0].name, place[1])) if told else None
+        if need is None:
+            continue
+        if values := frozenset(each.value for each in told if each.value is not None):
+            yield place, values, need
 
 
 def _compare(told: Mapping[Place, frozenset[Value]]) -> tuple[dict[Place, str], str]:
@@ -64,7 +73,7 @@ def _compare(told: Mapping[Place, frozenset[Value]]) -> tuple[dict[Place, str], 
     common, agreeing = groups[0]
     if len(common) == 1 and 2 * len(agreeing) > len(told):
         return _outliers(common[0], agreeing, groups[1:])
-    parts = [f"{_places(places)}: {_words(each)}" for each, places in groups]
+    parts = [f"{named(places)}: {_words(each)}" for each, places in groups]
     why = f"no majority among {_count(told)}"
     return dict.fromkeys(told, why), f"{why}: {_list(parts, '; ')}"
 
@@ -76,7 +85,7 @@ def _outliers(
     whole = f"{_count(agreeing)} {agree} on {show(value)}"
     found = {place: f"differs: {whole}" for _, places in others for place in places}
     parts = [
-        f"{_places(places)} {'differs' if len(places) == 1 else 'differ'}: {_words(values)}"
+        f"{named(places)} {'differs' if len(places) == 1 else 'differ'}: {_words(values)}"
         for values, places in others
     ]
     return found, f"{whole}, {_list(parts, '; ')}"
@@ -92,7 +101,8 @@ def _count(places: Iterable[Place]) -> str:
     return f"{len(listed)} item{'' if len(listed) == 1 else 's'} on {what}"
 
 
-def _places(places: Sequence[Place]) -> str:
+def named(places: Sequence[Place]) -> str:
+    """Return the names of `places`, as many as a sentence can hold."""
     return _list([f"{host} ({item})" if item else host for host, item in places])
 
 

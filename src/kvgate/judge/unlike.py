@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kvgate.judge.alike import NAMED, Apart, Place
+from kvgate.judge.alike import Apart, Place, named, required
 from kvgate.judge.limits import show
 from kvgate.model.record import Measurement, Value
 from kvgate.spec.expect import Expectations
@@ -23,24 +23,16 @@ def together(
     not answer takes no part; the order of anything changes nothing.
     """
     groups: dict[tuple[str, Value], list[Place]] = {}
-    for place in sorted(taken):
-        for value in {each.value for each in taken[place] if each.value is not None}:
-            need = expected.get((place[0], taken[place][0].name, place[1]))
-            if need is not None and need.unlike:
-                groups.setdefault((need.unlike, value), []).append(place)
+    for place, values, need in required(taken, expected):
+        for value in values if need.unlike else ():
+            groups.setdefault((need.unlike, value), []).append(place)
     outliers = dict(others.outliers)
     told = list(others.told)
     for (_, value), places in sorted(groups.items(), key=lambda each: (each[1], str(each[0]))):
         if len(places) < 2:
             continue
-        told.append(f"{_list(places)} have the same: {show(value)}")
+        told.append(f"{named(places)} have the same: {show(value)}")
         for place in places:
-            beside = _list([each for each in places if each != place])
+            beside = named([each for each in places if each != place])
             outliers[place] = f"the same on {beside}, and it has to differ"
     return Apart(outliers, tuple(told))
-
-
-def _list(places: Sequence[Place]) -> str:
-    named = [f"{host} ({item})" if item else host for host, item in places]
-    more = len(named) - NAMED
-    return ", ".join(named[:NAMED]) + (f" and {more} more" if more > 0 else "")
