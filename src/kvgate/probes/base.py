@@ -126,6 +126,13 @@ def asks(*argvs: tuple[str, ...]) -> Callable[[Host], tuple[Command, ...]]:
     return lambda _: fixed
 
 
+def if_declared(
+    kind: ItemKind, of: Callable[[Host], tuple[Command, ...]]
+) -> Callable[[Host], tuple[Command, ...]]:
+    """Return the `Probe.commands` of a probe that asks a host only where it has items of `kind`."""
+    return lambda host: of(host) if host.items(kind) else ()
+
+
 def untold(measures: Iterable[str], because: str, items: Iterable[str] = ("",)) -> list[Reading]:
     """Return a reading without value for each of `measures` on each of `items`."""
     return [reading(name, None, because, item=item) for item in items for name in measures]

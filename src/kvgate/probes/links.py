@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading
@@ -17,6 +17,7 @@ from kvgate.probes.base import (
     as_root,
     asks,
     class_argv,
+    if_declared,
     reading,
     refusal,
     untold,
@@ -94,12 +95,6 @@ def ask_neighbours(witness: Witness) -> Answer:
     return answer(readings, told)
 
 
-def _if_declared(
-    of: Callable[[Host], tuple[Command, ...]],
-) -> Callable[[Host], tuple[Command, ...]]:
-    return lambda host: of(host) if host.items("nic") else ()
-
-
 PROBES: tuple[Probe, ...] = (
     Probe(
         name="port counters",
@@ -113,7 +108,7 @@ PROBES: tuple[Probe, ...] = (
         name="port neighbours",
         measures=("nic.neighbour",),
         ask=ask_neighbours,
-        commands=_if_declared(lambda host: (Command(argv=_neighbours(host)),)),
+        commands=if_declared("nic", lambda host: (Command(argv=_neighbours(host)),)),
         tools=("lldpcli",),
         items="nic",
     ),

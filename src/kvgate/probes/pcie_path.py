@@ -17,6 +17,7 @@ from kvgate.probes.base import (
     answer,
     as_root,
     asks,
+    if_declared,
     once,
     reading,
     refusal,
@@ -165,32 +166,28 @@ def ask_acs(witness: Witness) -> Answer:
     return answer(readings, asked, told)
 
 
-def _if_declared(
-    of: Callable[[Host], tuple[Command, ...]],
-) -> Callable[[Host], tuple[Command, ...]]:
-    return lambda host: of(host) if host.declared.pcie else ()
-
-
 PROBES: tuple[Probe, ...] = (
     Probe(
         name="pcie ways",
         measures=WAY_MEASURES,
         ask=ask_ways,
-        commands=_if_declared(asks(TREE, SYSFS)),
+        commands=if_declared("pcie", asks(TREE, SYSFS)),
         items="pcie",
     ),
     Probe(
         name="pcie errors",
         measures=AER_MEASURES,
         ask=ask_aer,
-        commands=_if_declared(asks(TREE, AER)),
+        commands=if_declared("pcie", asks(TREE, AER)),
         items="pcie",
     ),
     Probe(
         name="pcie acs",
         measures=("pcie.acs",),
         ask=ask_acs,
-        commands=_if_declared(lambda host: (Command(argv=TREE), Command(argv=_bridges(host)))),
+        commands=if_declared(
+            "pcie", lambda host: (Command(argv=TREE), Command(argv=_bridges(host)))
+        ),
         tools=("lspci",),
         items="pcie",
     ),

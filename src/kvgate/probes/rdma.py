@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from kvgate.model.quantity import Quantity, counted
 from kvgate.model.record import Reading
@@ -11,17 +11,16 @@ from kvgate.parse.rdma_sysfs import RdmaDevice
 from kvgate.probes.base import (
     PLAIN,
     SHORT_S,
-    Command,
     Probe,
     answer,
     asks,
     class_argv,
+    if_declared,
     once,
     reading,
     refusal,
     untold,
 )
-from kvgate.spec.inventory import Host
 from kvgate.witness import Answer, Testimony, Witness
 
 SYSFS = class_argv(
@@ -193,18 +192,13 @@ def ask_ecn(witness: Witness) -> Answer:
     return answer(readings, asked)
 
 
-def _if_declared(*argvs: tuple[str, ...]) -> Callable[[Host], tuple[Command, ...]]:
-    fixed = tuple(Command(argv=argv) for argv in argvs)
-    return lambda host: fixed if host.items("nic") else ()
-
-
 PROBES: tuple[Probe, ...] = (
     Probe(name="rdma", measures=MEASURES, ask=ask_devices, commands=asks(SYSFS), items="nic"),
     Probe(
         name="rdma verbs",
         measures=("rdma.active_mtu",),
         ask=ask_verbs,
-        commands=_if_declared(SYSFS, DEVINFO),
+        commands=if_declared("nic", asks(SYSFS, DEVINFO)),
         tools=("ibv_devinfo",),
         items="nic",
     ),
@@ -212,7 +206,7 @@ PROBES: tuple[Probe, ...] = (
         name="rdma defaults",
         measures=("rdma.default_mode", "rdma.default_tos"),
         ask=ask_defaults,
-        commands=_if_declared(SYSFS, DEFAULTS),
+        commands=if_declared("nic", asks(SYSFS, DEFAULTS)),
         items="nic",
     ),
     Probe(

@@ -7,14 +7,23 @@ from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading
 from kvgate.parse import rdma_sysfs
 from kvgate.parse.rdma_sysfs import Gid
-from kvgate.probes.base import PLAIN, SHORT_S, Command, Probe, answer, class_argv, reading, untold
-from kvgate.spec.inventory import Host
+from kvgate.probes.base import (
+    PLAIN,
+    SHORT_S,
+    Probe,
+    answer,
+    asks,
+    class_argv,
+    if_declared,
+    reading,
+    untold,
+)
 from kvgate.witness import Answer, Testimony, Witness
 
 ROCE_V2 = "RoCE v2"
 MEASURES = ("fabric.gid_type", "fabric.gid_index")
 GIDS = class_argv(
-    "/sys/class/infiniband",
+    rdma_sysfs.WHAT,
     "*/ports/*/gids/[0-9]",
     "*/ports/*/gids/[0-9][0-9]",
     "*/ports/*/gid_attrs/types/[0-9]",
@@ -74,10 +83,12 @@ def ask(witness: Witness) -> Answer:
     return answer(readings, told)
 
 
-def _commands(host: Host) -> tuple[Command, ...]:
-    return (Command(argv=GIDS),) if host.declared.fabric else ()
-
-
 PROBES: tuple[Probe, ...] = (
-    Probe(name="roce gids", measures=MEASURES, ask=ask, commands=_commands, items="link"),
+    Probe(
+        name="roce gids",
+        measures=MEASURES,
+        ask=ask,
+        commands=if_declared("link", asks(GIDS)),
+        items="link",
+    ),
 )
