@@ -11,7 +11,7 @@ from typing import Any
 from kvgate.parse import table
 from kvgate.parse.ending import reads
 from kvgate.parse.text import available, json_object, lines, refuse, shown
-from kvgate.parse.typed import count, hexed, rows, words
+from kvgate.parse.typed import count, hexed, named, rows, words
 
 TOOL = "nvme list"
 _UNIT = {"": 0, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5}  # nvme-cli's suffix_si: powers of 1000
@@ -135,10 +135,6 @@ def _held(row: dict[str, Any], name: str) -> int | None:
     return count(value, TOOL, name)
 
 
-def _named(row: dict[str, Any], key: str) -> str:
-    return words(row.get(key), TOOL, key) or refuse(TOOL, f"{shown(row)} has no {key}")
-
-
 def _identity(row: dict[str, Any]) -> dict[str, Any]:
     keys = (("model", "ModelNumber"), ("serial", "SerialNumber"), ("firmware", "Firmware"))
     return {field: words(row.get(key), TOOL, key) for field, key in keys}
@@ -146,7 +142,7 @@ def _identity(row: dict[str, Any]) -> dict[str, Any]:
 
 def _flat(row: dict[str, Any]) -> Namespace:
     return Namespace(
-        path=_named(row, "DevicePath"),
+        path=named(row, TOOL, "DevicePath"),
         nsid=count(row.get("NameSpace"), TOOL, "NameSpace"),
         **_identity(row),
         **_sizes(row),
@@ -169,7 +165,7 @@ def _namespaces(subsystem: dict[str, Any]) -> Iterator[Namespace]:
 
 def _nested(row: dict[str, Any], identity: dict[str, Any]) -> Namespace:
     return Namespace(
-        path=f"/dev/{_named(row, 'NameSpace')}",
+        path=f"/dev/{named(row, TOOL, 'NameSpace')}",
         nsid=count(row.get("NSID"), TOOL, "NSID"),
         model=identity.get("model"),
         serial=identity.get("serial"),
@@ -182,13 +178,13 @@ def _controllers(subsystem: dict[str, Any]) -> Iterator[Controller]:
     for row in rows(subsystem.get("Controllers", []), TOOL, "Controllers"):
         below = rows(row.get("Namespaces", []), TOOL, "Namespaces")
         yield Controller(
-            name=_named(row, "Controller"),
+            name=named(row, TOOL, "Controller"),
             cntlid=count(row.get("Cntlid"), TOOL, "Cntlid"),
             **_identity(row),
             transport=words(row.get("Transport"), TOOL, "Transport"),
             address=words(row.get("Address"), TOOL, "Address"),
             subsystem=words(subsystem.get("Subsystem"), TOOL, "Subsystem"),
-            namespaces=tuple(_named(each, "NameSpace") for each in below),
+            namespaces=tuple(named(each, TOOL, "NameSpace") for each in below),
         )
 
 

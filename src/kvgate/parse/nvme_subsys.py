@@ -10,7 +10,7 @@ from typing import Any
 from kvgate.parse.ending import reads
 from kvgate.parse.nvmeof_sysfs import address_parts
 from kvgate.parse.text import available, decoded, json_value, lines, refuse, shown, whole
-from kvgate.parse.typed import count, rows, words
+from kvgate.parse.typed import count, named, rows, words
 
 TOOL = "nvme list-subsys"
 _SUBSYSTEM = re.compile(r"(nvme-subsys[0-9]{1,5}) - NQN=(.*)")
@@ -122,7 +122,7 @@ def _pairs(listed: list[dict[str, Any]], hostnqn: str | None) -> Iterator[Subsys
         if below is None and set(after) == {"Paths"}:
             below = after["Paths"]
         yield Subsystem(
-            name=words(row.get("Name"), TOOL, "Name") or refuse(TOOL, f"{shown(row)} has no Name"),
+            name=named(row, TOOL, "Name"),
             nqn=words(row.get("NQN"), TOOL, "NQN"),
             hostnqn=hostnqn,
             iopolicy=words(row.get("IOPolicy"), TOOL, "IOPolicy"),
@@ -150,7 +150,7 @@ def _device(row: dict[str, Any]) -> VendorDevice:
         return count(row.get(key), TOOL, key)
 
     return VendorDevice(
-        path=words(row.get("Device"), TOOL, "Device") or refuse(TOOL, f"{shown(row)}: no Device"),
+        path=named(row, TOOL, "Device"),
         nsid=number("NSID"),
         uuid=words(row.get("UUID"), TOOL, "UUID"),
         sector_bytes=number("LBA_Size"),
@@ -168,10 +168,10 @@ def _from_text(printed: list[str]) -> Iterator[Subsystem]:
 
 
 def _block(head: str, below: list[str]) -> Subsystem:
-    named = _SUBSYSTEM.fullmatch(head)
-    if named is None:
+    heading = _SUBSYSTEM.fullmatch(head)
+    if heading is None:
         refuse(TOOL, f"{shown(head)} is no subsystem")
-    nqn, _, rest = named[2].partition(" hostnqn=")
+    nqn, _, rest = heading[2].partition(" hostnqn=")
     fields = {"hostnqn": rest} if rest else {}
     paths: list[Path] = []
     nsid: int | None = None
@@ -183,7 +183,7 @@ def _block(head: str, below: list[str]) -> Subsystem:
         elif line.strip() not in _STRUCTURE:
             paths.append(_text_path(line, nsid))
     return Subsystem(
-        name=named[1],
+        name=heading[1],
         nqn=available(nqn),
         hostnqn=available(fields.get("hostnqn")),
         iopolicy=available(fields.get("iopolicy")),

@@ -62,16 +62,15 @@ def bandwidth(answer: bytes) -> Bandwidth:
     """
     tool = "perftest"
     printed = lines(answer, tool)
-    heads = [match for line in printed if (match := _HEAD.fullmatch(line.strip()))]
+    heads = [(at, m) for at, line in enumerate(printed) if (m := _HEAD.fullmatch(line.strip()))]
     if not heads:
         refuse(tool, f"it prints no table of bandwidth, last: {shown(_last(printed))}")
-    units = {match["unit"] for match in heads}
+    units = {head["unit"] for _, head in heads}
     if len(units) != 1:
         refuse(tool, "two tables are in different units")
     peaks = not any(_NO_PEAK in line for line in printed)
-    first = next(at for at, line in enumerate(printed) if _HEAD.fullmatch(line.strip()))
     found: list[Row] = []
-    for line in printed[first:]:
+    for line in printed[heads[0][0] :]:
         if match := _ROW.fullmatch(line.strip()):
             found.append(_row(match, peaks=peaks))
         elif line[:1].isdigit() or line[:2].strip().isdigit():

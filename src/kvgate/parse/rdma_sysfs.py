@@ -105,15 +105,20 @@ def gids(answer: bytes) -> tuple[Gid, ...]:
     """Return the GIDs in use, from the attributes below /sys/class/infiniband, as `devices`."""
     found = []
     for name, values in sysfs.attributes(answer, WHAT).items():
-        rows: dict[tuple[int, int], dict[str, str]] = {}
-        for attribute in values:
-            match = _GID.fullmatch(attribute)
-            told = sysfs.text(values, attribute, WHAT) if match else None
-            if match and told:
-                key = (int(match[1]), int(match[3]))
-                rows.setdefault(key, {})[match[2].rpartition("/")[2]] = told
-        found += [_gid(name, *key, row) for key, row in sorted(rows.items()) if _used(row)]
+        rows = sorted(_gid_rows(values).items())
+        found += [_gid(name, *key, row) for key, row in rows if _used(row)]
     return tuple(found)
+
+
+def _gid_rows(values: dict[str, bytes]) -> dict[tuple[int, int], dict[str, str]]:
+    """Return port and index → what is told of that GID: gids, types, ndevs."""
+    rows: dict[tuple[int, int], dict[str, str]] = {}
+    for attribute in values:
+        match = _GID.fullmatch(attribute)
+        if match and (told := sysfs.text(values, attribute, WHAT)):
+            key = (int(match[1]), int(match[3]))
+            rows.setdefault(key, {})[match[2].rpartition("/")[2]] = told
+    return rows
 
 
 def _used(row: Mapping[str, str]) -> bool:
@@ -140,15 +145,10 @@ def devices(answer: bytes) -> tuple[RdmaDevice, ...]:
 
 def _device(name: str, values: dict[str, bytes]) -> RdmaDevice:
     numbers = sorted({int(n.split("/")[1]) for n in values if re.match(r"ports/[0-9]{1,3}/", n)})
-    gids: dict[tuple[int, int], dict[str, str]] = {}
+    gids = _gid_rows(values)
     counters: dict[int, dict[str, int]] = {}
     for attribute in values:
-        if match := _GID.fullmatch(attribute):
-            told = sysfs.text(values, attribute, WHAT)
-            if told:
-                key = (int(match[1]), int(match[3]))
-                gids.setdefault(key, {})[match[2].rpartition("/")[2]] = told
-        elif match := _COUNTER.fullmatch(attribute):
+        if match := _COUNTER.fullmatch(attribute):
             told = sysfs.text(values, attribute, WHAT) or ""
             counters.setdefault(int(match[1]), {})[match[2]] = whole(told, WHAT, attribute)
     return RdmaDevice(

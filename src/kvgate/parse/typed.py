@@ -62,6 +62,11 @@ def words(value: Any, tool: str, name: str) -> str | None:
     return available(value)
 
 
+def named(row: dict[str, Any], tool: str, key: str) -> str:
+    """Return the text that `row` has as `key`; refuses a row without one."""
+    return words(row.get(key), tool, key) or refuse(tool, f"{shown(row)} has no {key}")
+
+
 def flag(value: Any, tool: str, name: str) -> bool | None:
     """Return the truth value that `value` is, None where there is none; refuses all else."""
     if value is not None and not isinstance(value, bool):
