@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from kvgate.model.quantity import Quantity, counted
 from kvgate.model.record import Reading
@@ -13,17 +13,17 @@ from kvgate.probes import nvmeof
 from kvgate.probes.base import (
     PLAIN,
     SHORT_S,
-    Command,
     Probe,
     answer,
+    asks,
     class_argv,
+    if_declared,
     reading,
     untold,
 )
 from kvgate.probes.nvmeof import SYSFS, Matched
 from kvgate.spec.expect_fabric import HOST_ID, HOST_NQN, seconds
 from kvgate.spec.fabric import NvmePath, NvmeSubsystem
-from kvgate.spec.inventory import Host
 from kvgate.witness import Answer, Witness
 
 PATH = (
@@ -85,7 +85,7 @@ def _path(declared: NvmeSubsystem, path: NvmePath, matched: Matched) -> Iterable
         reading(PATH[3], counted(queues), why, item=item),
         reading(PATH[4], None if kept is None else Quantity.of(kept, "s"), why, item=item),
         *(
-            reading(measure, None if told is None else seconds(told), why, item=item)
+            reading(measure, seconds(told), why, item=item)
             for measure, told in zip(
                 PATH[5:],
                 (
@@ -211,25 +211,25 @@ def _multipath(told: bytes) -> bool | None:
     return None if value is None else value == "Y"
 
 
-def _if_declared(*argvs: tuple[str, ...]) -> Callable[[Host], tuple[Command, ...]]:
-    fixed = tuple(Command(argv=argv) for argv in argvs)
-    return lambda host: fixed if host.declared.nvmeof else ()
-
-
 PROBES: tuple[Probe, ...] = (
-    Probe(name="nvmeof host", measures=HOST, ask=ask_host, commands=_if_declared(SYSFS, MULTIPATH)),
+    Probe(
+        name="nvmeof host",
+        measures=HOST,
+        ask=ask_host,
+        commands=if_declared("subsystem", asks(SYSFS, MULTIPATH)),
+    ),
     Probe(
         name="nvmeof subsystems",
         measures=SUBSYSTEM,
         ask=ask_subsystems,
-        commands=_if_declared(SYSFS),
+        commands=if_declared("subsystem", asks(SYSFS)),
         items="subsystem",
     ),
     Probe(
         name="nvmeof paths",
         measures=PATH,
         ask=ask_paths,
-        commands=_if_declared(SYSFS),
+        commands=if_declared("subsystem", asks(SYSFS)),
         items="path",
     ),
 )

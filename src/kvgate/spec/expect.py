@@ -19,7 +19,7 @@ from kvgate.spec.expect_fabric import expected_of
 from kvgate.spec.gate import Criterion
 from kvgate.spec.inventory import Inventory
 from kvgate.spec.matrix import settings_of
-from kvgate.spec.requirement import Requirement
+from kvgate.spec.requirement import Requirement, given
 
 __all__ = ["Coverage", "Expectations", "Key", "Requirement", "coverage", "expectations"]
 
@@ -82,10 +82,10 @@ def _declared(have: Declared) -> Iterator[tuple[str, str, Value]]:
     yield from ((measure, "", value) for measure, value in single if value is not None)
     for disk in have.disks:
         yield "disk.present", disk.id, True
-        yield from _given(disk.id, ("disk.model", disk.model), ("disk.size", disk.size))
+        yield from given(disk.id, ("disk.model", disk.model), ("disk.size", disk.size))
     for nic in have.nics:
         yield "nic.present", nic.name, True
-        yield from _given(
+        yield from given(
             nic.name,
             ("nic.mac", nic.mac),
             ("nic.speed", nic.speed),
@@ -97,16 +97,12 @@ def _declared(have: Declared) -> Iterator[tuple[str, str, Value]]:
         yield "card.present", address, True
     for link in have.pcie:
         yield "pcie.present", link.address, True
-        yield from _given(
+        yield from given(
             link.address,
             ("pcie.id", link.id),
             ("pcie.speed", link.speed),
             ("pcie.width", counted(link.width)),
         )
-
-
-def _given(item: str, *pairs: tuple[str, Value | None]) -> Iterator[tuple[str, str, Value]]:
-    yield from ((measure, item, value) for measure, value in pairs if value is not None)
 
 
 Coverage = dict[str, tuple[str, ...]]

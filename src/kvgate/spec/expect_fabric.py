@@ -8,7 +8,7 @@ from kvgate.model.quantity import Quantity, counted
 from kvgate.model.record import Value
 from kvgate.spec.fabric import OFF, FabricLink, NvmePath, NvmeSubsystem
 from kvgate.spec.inventory import Host
-from kvgate.spec.requirement import Requirement
+from kvgate.spec.requirement import Requirement, given
 
 Expected = tuple[str, str, Requirement]  # measure, item, what it must be
 
@@ -18,9 +18,9 @@ USABLE = ("optimized", "non-optimized")
 """ANA states in which a path carries I/O."""
 
 
-def seconds(timeout: str) -> str:
-    """Return a time-out as it is measured and declared: ``600 s``, or ``off``."""
-    return timeout if timeout == OFF else f"{timeout} s"
+def seconds(timeout: str | None) -> str | None:
+    """Return a time-out as it is measured and declared: ``600 s``, or ``off``; None: none is."""
+    return timeout if timeout in (None, OFF) else f"{timeout} s"
 
 
 def expected_of(host: Host) -> Iterator[Expected]:
@@ -38,29 +38,22 @@ def expected_of(host: Host) -> Iterator[Expected]:
         yield "nvmeof.discovery_stuck", "", Requirement("equals", (Quantity.of(0, ""),))
         yield "nvmeof.kernel_messages", "", Requirement("equals", (Quantity.of(0, ""),))
     for subsystem in have.nvmeof:
-        given: tuple[tuple[str, Value | None], ...] = (
+        yield from _equals(
+            subsystem.name,
             ("nvmeof.serial", subsystem.serial),
             ("nvmeof.iopolicy", subsystem.iopolicy),
             ("nvmeof.namespaces", counted(subsystem.namespaces)),
         )
-        for measure, value in given:
-            if value is not None:
-                yield measure, subsystem.name, Requirement("equals", (value,))
         for path in subsystem.paths:
             yield from _of_path(subsystem, path)
-        if subsystem.discovery:
-            for path in subsystem.paths:
-                yield "nvmeof.discovered", subsystem.item(path), Requirement("equals", (True,))
     for link in have.fabric:
         mtu = mtu_of(host, link)
-        given = (
+        yield from _equals(
+            link.name,
             ("fabric.gid_index", counted(link.gid_index)),
             ("fabric.mtu_out", mtu),
             ("fabric.mtu_back", mtu),
         )
-        for measure, value in given:
-            if value is not None:
-                yield measure, link.name, Requirement("equals", (value,))
 
 
 def mtu_of(host: Host, link: FabricLink) -> Quantity | None:
@@ -79,19 +72,19 @@ def _of_path(subsystem: NvmeSubsystem, path: NvmePath) -> Iterator[Expected]:
     item = subsystem.item(path)
     ana = ("equals", (path.ana,)) if path.ana else ("one_of", USABLE)
     yield "nvmeof.path_ana", item, Requirement(*ana)
-    given: tuple[tuple[str, Value | None], ...] = (
+    yield from _equals(
+        item,
         ("nvmeof.path_source", path.host),
         ("nvmeof.path_mtu", subsystem.mtu),
         ("nvmeof.queues", counted(subsystem.queues)),
         ("nvmeof.keep_alive", subsystem.keep_alive),
-        ("nvmeof.ctrl_loss_tmo", _told(subsystem.ctrl_loss_tmo)),
-        ("nvmeof.reconnect_delay", _told(subsystem.reconnect_delay)),
-        ("nvmeof.fast_io_fail_tmo", _told(subsystem.fast_io_fail_tmo)),
+        ("nvmeof.ctrl_loss_tmo", seconds(subsystem.ctrl_loss_tmo)),
+        ("nvmeof.reconnect_delay", seconds(subsystem.reconnect_delay)),
+        ("nvmeof.fast_io_fail_tmo", seconds(subsystem.fast_io_fail_tmo)),
+        ("nvmeof.discovered", True if subsystem.discovery else None),
     )
-    for measure, value in given:
-        if value is not None:
-            yield measure, item, Requirement("equals", (value,))
 
 
-def _told(timeout: str | None) -> str | None:
-    return None if timeout is None else seconds(timeout)
+def _equals(item: str, *pairs: tuple[str, Value | None]) -> Iterator[Expected]:
+    for measure, _, value in given(item, *pairs):
+        yield measure, item, Requirement("equals", (value,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 from kvgate.model.record import Value
 
@@ -43,3 +44,8 @@ class Requirement:
         told = _WORDS.get(self.how, f"{self.how} {{}}").format(shown)
         told = f"{told}, {_UNLIKE}" if self.unlike else told
         return f"{told}, {_SAME}" if self.same else told
+
+
+def given(item: str, *pairs: tuple[str, Value | None]) -> Iterator[tuple[str, str, Value]]:
+    """Yield (measure, `item`, value) of the pairs that have a value: only that is required."""
+    yield from ((measure, item, value) for measure, value in pairs if value is not None)
