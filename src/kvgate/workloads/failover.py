@@ -19,15 +19,15 @@ from kvgate.model.record import EvidenceRef
 from kvgate.spec.declared import Disk
 from kvgate.spec.failover import FailoverWorkload
 from kvgate.witness import Witness
-from kvgate.workloads import devices, fio, fio_errors, shapes
-from kvgate.workloads.base import Estimate, scratch_folder
+from kvgate.workloads import devices, fio, fio_device
+from kvgate.workloads.base import Estimate
 from kvgate.workloads.devices import Consent
-from kvgate.workloads.devices_script import FD_PATH, Places
+from kvgate.workloads.devices_runner import Look
+from kvgate.workloads.devices_script import Places
 from kvgate.workloads.fio import Place, Told
 from kvgate.workloads.fio_logs import FETCH
 from kvgate.workloads.host_runner import HostRunner
 from kvgate.workloads.shapes import Setting, depth_by
-from kvgate.workloads.target import Target
 
 BACKLOG = 64
 """So many writes are done before they are read back; the last ones are by the read of all."""
@@ -58,14 +58,13 @@ def prepare(
     A file is made in the host's scratch folder and removed; a device must be cleared for writing.
     Raises DeviceRefusedError with every reason (nothing was written), NotRunError, TransportError.
     """
-    total = int(workload.size.base)
+    setting = _setting(workload, seed)
     with contextlib.ExitStack() as held:
         if disk is None:
-            setting = _setting(workload, seed, engine="", direct=False)
             place = held.enter_context(fio.settled(witness, setting, 1, False, told))
         else:
             look = functools.partial(devices.clear, witness, disk, consent, places=places)
-            place = held.enter_context(_on_device(witness, look, workload, seed, disk.id, total))
+            place = held.enter_context(_on_device(witness, look, setting))
         refs = lay_out(witness, workload, place, told)
         yield dataclasses.replace(place, evidence=(*place.evidence, *refs))
 
@@ -87,40 +86,21 @@ def lay_out(
 
 
 @contextlib.contextmanager
-def _on_device(
-    witness: Witness,
-    look: functools.partial[devices.ClearedDevice],
-    workload: FailoverWorkload,
-    seed: int,
-    name: str,
-    total: int,
-) -> Iterator[Place]:
-    found = look()
+def _on_device(witness: Witness, look: Look, setting: Setting) -> Iterator[Place]:
+    found, total = look(), setting.total_bytes
     if total > found.size_bytes:
         raise NotRunError(
-            (f"{witness.host.name}: {name} has {found.size_bytes} B, the plan asks {total} B",),
+            (f"{witness.host.name}: {found.id} has {found.size_bytes} B, the plan asks {total} B",),
             hint="make workloads.failover.size smaller",
         )
-    runner = HostRunner(witness)
-    with scratch_folder(witness, "fio", needs_bytes=_JOB_FILES_BYTES) as folder:
-        with fio_errors.translated(witness):
-            tool = fiopy.find(runner)
-            tool.check(())
-        engine = next((each for each in fio.ENGINES if each in tool.engines), "psync")
-        yield Place(
-            folder=folder.path,
-            setting=_setting(workload, seed, engine=engine, direct=True),
-            found=tool,
-            evidence=(*found.evidence, *folder.evidence, *runner.evidence),
-            target=Target(path=FD_PATH, size_bytes=total, direct=True, token=name),
-            look=look,
-        )
+    with fio_device.settled(witness, found, look, setting, needs_bytes=_JOB_FILES_BYTES) as place:
+        yield place
 
 
-def _setting(workload: FailoverWorkload, seed: int, *, engine: str, direct: bool) -> Setting:
-    return shapes.Setting(
-        engine=engine,
-        direct=direct,
+def _setting(workload: FailoverWorkload, seed: int) -> Setting:
+    return Setting(
+        engine="",
+        direct=False,
         ramp_s=0,
         runtime_s=0,
         total_bytes=int(workload.size.base),

@@ -140,18 +140,23 @@ def settled(
         direct, ref = _takes_direct(witness, folder.path)
         place = Place(
             folder=folder.path,
-            setting=dataclasses.replace(
-                setting,
-                engine=next((each for each in ENGINES if each in found.engines), "psync"),
-                direct=direct,
-                gpu_engine=next((e for e in shapes.GPU_ENGINES if e in found.engines), None),
-            ),
+            setting=able(setting, found, direct=direct),
             found=found,
             evidence=(*folder.evidence, *runner.evidence, ref),
         )
         if lays_out:
             lay_out(witness, place, told)
         yield place
+
+
+def able(setting: Setting, found: fiopy.Found, *, direct: bool) -> Setting:
+    """Return `setting` with the engines that this fio has."""
+    return dataclasses.replace(
+        setting,
+        engine=next((each for each in ENGINES if each in found.engines), "psync"),
+        direct=direct,
+        gpu_engine=next((each for each in shapes.GPU_ENGINES if each in found.engines), None),
+    )
 
 
 def lay_out(witness: Witness, place: Place, told: Told) -> None:

@@ -20,7 +20,7 @@ from kvgate.spec.workload import FioWorkload
 from kvgate.witness import Answer, Witness
 from kvgate.workloads import devices, fio, fio_errors, shapes
 from kvgate.workloads.base import OnProgress, scratch_folder
-from kvgate.workloads.devices import Consent
+from kvgate.workloads.devices import Consent, KnownDevice
 from kvgate.workloads.devices_runner import Look
 from kvgate.workloads.devices_script import FD_PATH, Places
 from kvgate.workloads.fio import Around, Place
@@ -55,22 +55,52 @@ def prepare(
             (f"{witness.host.name}: {disk.id} has {found.size_bytes} B, the plan asks {total} B",),
             hint="make workloads.fio_devices.size smaller",
         )
-    runner = HostRunner(witness)
-    with scratch_folder(witness, "fio", needs_bytes=_JOB_FILES_BYTES) as folder:
-        with fio_errors.translated(witness):
-            tool = fiopy.find(runner)
-            tool.check(())
-        place = Place(
-            folder=folder.path,
-            setting=_setting(workload, tool, total, seed),
-            found=tool,
-            evidence=(*found.evidence, *folder.evidence, *runner.evidence),
-            target=Target(path=FD_PATH, size_bytes=total, direct=True, token=disk.id),
-            look=look,
-        )
+    setting = shapes.Setting(
+        engine="",
+        direct=False,
+        ramp_s=workload.ramp.to("s"),
+        runtime_s=workload.runtime.to("s"),
+        total_bytes=total,
+        seed=seed,
+        kv=fio.kv_of(workload),
+    )
+    with settled(witness, found, look, setting) as place:
         if found.may_write and any(shapes.shape(name).on_data for name in workload.jobs):
             fio.lay_out(witness, place, (around, on_progress, cancel))
         yield place
+
+
+@contextlib.contextmanager
+def settled(
+    witness: Witness,
+    found: KnownDevice,
+    look: Look,
+    setting: shapes.Setting,
+    *,
+    purpose: str = "fio",
+    needs_bytes: int = _JOB_FILES_BYTES,
+) -> Iterator[Place]:
+    """Find out what fio there can do, to work on the first bytes of the device that was `found`.
+
+    As `fio.settled`, `setting` comes without engine and direct. A folder for `purpose` has room for
+    job files and logs of `needs_bytes`. Raises NotRunError (no fio, no scratch folder, no room),
+    TransportError.
+    """
+    runner = HostRunner(witness)
+    with scratch_folder(witness, purpose, needs_bytes=needs_bytes) as folder:
+        with fio_errors.translated(witness):
+            tool = fiopy.find(runner)
+            tool.check(())
+        yield Place(
+            folder=folder.path,
+            setting=fio.able(setting, tool, direct=True),
+            found=tool,
+            evidence=(*found.evidence, *folder.evidence, *runner.evidence),
+            target=Target(
+                path=FD_PATH, size_bytes=setting.total_bytes, direct=True, token=found.id
+            ),
+            look=look,
+        )
 
 
 def run(
@@ -117,16 +147,3 @@ def _look(
     if disk.destructive or writes(workload):
         return functools.partial(devices.clear, witness, disk, consent, places=places)
     return functools.partial(devices.recognise, witness, disk, places=places)
-
-
-def _setting(workload: FioWorkload, tool: fiopy.Found, total: int, seed: int) -> shapes.Setting:
-    return shapes.Setting(
-        engine=next((each for each in fio.ENGINES if each in tool.engines), "psync"),
-        direct=True,
-        gpu_engine=next((each for each in shapes.GPU_ENGINES if each in tool.engines), None),
-        ramp_s=workload.ramp.to("s"),
-        runtime_s=workload.runtime.to("s"),
-        total_bytes=total,
-        seed=seed,
-        kv=fio.kv_of(workload),
-    )

@@ -6,23 +6,18 @@ import contextlib
 import functools
 from collections.abc import Iterator
 
-import fiopy
 from kvgate.errors import NotRunError
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import EvidenceRef, Reading
 from kvgate.spec.declared import Disk
 from kvgate.spec.pts import PtsWorkload
 from kvgate.witness import Witness
-from kvgate.workloads import devices, fio, fio_errors, pts
-from kvgate.workloads.base import scratch_folder
+from kvgate.workloads import devices, fio, fio_device, pts
 from kvgate.workloads.devices import Consent
-from kvgate.workloads.devices_script import FD_PATH, Places
+from kvgate.workloads.devices_script import Places
 from kvgate.workloads.fio import Place, Told
-from kvgate.workloads.host_runner import HostRunner
 from kvgate.workloads.shapes import Setting
-from kvgate.workloads.target import Target
 
-_JOB_FILES_BYTES = 10**6
 _ASK_S = 20.0
 
 
@@ -35,7 +30,7 @@ def on_file(witness: Witness, workload: PtsWorkload, *, seed: int, told: Told) -
     if workload.file is None:
         raise NotRunError(("workloads.pts names no file",))
     total = pts.size_bytes(workload, int(workload.file.base))
-    setting = _setting(workload, total, seed, engine="", direct=False)
+    setting = _setting(workload, total, seed)
     with fio.settled(witness, setting, 1, False, told) as place:
         yield place
 
@@ -58,26 +53,15 @@ def on_device(
     look = functools.partial(devices.clear, witness, disk, consent, places=places)
     found = look()
     total = pts.size_bytes(workload, found.size_bytes)
-    runner = HostRunner(witness)
-    with scratch_folder(witness, "pts", needs_bytes=_JOB_FILES_BYTES) as folder:
-        with fio_errors.translated(witness):
-            tool = fiopy.find(runner)
-            tool.check(())
-        engine = next((each for each in fio.ENGINES if each in tool.engines), "psync")
-        yield Place(
-            folder=folder.path,
-            setting=_setting(workload, total, seed, engine=engine, direct=True),
-            found=tool,
-            evidence=(*found.evidence, *folder.evidence, *runner.evidence),
-            target=Target(path=FD_PATH, size_bytes=total, direct=True, token=disk.id),
-            look=look,
-        )
+    setting = _setting(workload, total, seed)
+    with fio_device.settled(witness, found, look, setting, purpose="pts") as place:
+        yield place
 
 
-def _setting(workload: PtsWorkload, total: int, seed: int, *, engine: str, direct: bool) -> Setting:
+def _setting(workload: PtsWorkload, total: int, seed: int) -> Setting:
     return Setting(
-        engine=engine,
-        direct=direct,
+        engine="",
+        direct=False,
         ramp_s=0,
         runtime_s=workload.per_point.to("s"),
         total_bytes=total,
