@@ -20,11 +20,10 @@ _MUST_BE_COLD = ("restore", "filled", "mixed")
 
 def code(found: Sequence[Replayed]) -> int:
     """Return the exit code: 1 where a chunk came back wrong, 2 where something is not proven."""
-    missed = any(each.plants and _missed(each) for each in found)
     unhealed = any(
         each.full and each.full["reached"] and not each.full["recovered"] for each in found
     )
-    if any(each.damaged for each in found) or missed or unhealed:
+    if any(each.damaged or each.missed for each in found) or unhealed:
         return 1
     levels = [level for each in found for level in each.of_phase(*_MUST_BE_COLD)]
     unproven = any(_unproven(level) for level in levels)
@@ -77,9 +76,8 @@ def _of_level(level: Level) -> Iterator[str]:
         rate = level.rate(what)
         if rate is None:
             continue
-        done = {"restored": "restored", "stored": "stored"}[sessions]
         yield (
-            f"    {done} {len(line[sessions])} sessions at {rate / 1e9:.3f} GB/s "
+            f"    {sessions} {len(line[sessions])} sessions at {rate / 1e9:.3f} GB/s "
             f"({rate / 2**30:.3f} GiB/s); session s: {_times(level, sessions)}; "
             f"chunk ms: {_chunks(level, kind)}"
         )
@@ -120,11 +118,6 @@ def _of_ends(found: Replayed) -> Iterator[str]:
         for kind, session, place, named in found.plants["rows"]:
             state = "found" if named == kind else f"MISSED (named {named or 'nothing'})"
             yield f"  planted {kind} in session {session}, chunk {place}: {state}"
-
-
-def _missed(found: Replayed) -> bool:
-    rows = found.plants["rows"] if found.plants else []
-    return any(kind != named for kind, _, _, named in rows)
 
 
 def _known(count: int) -> str:
@@ -187,10 +180,11 @@ def _as_json(level: Level) -> dict[str, Any]:
 
 def two_lines(found: Rounds) -> list[str]:
     """Return the two factors as lines."""
-    from kvgate.workloads.replay_rounds import geometric
+    import statistics
 
     def mean(name: str) -> str:
-        return f"{geometric([getattr(each, name) for each in found.cells]) / 1e9:8.3f}"
+        rate = statistics.geometric_mean(getattr(each, name) for each in found.cells)
+        return f"{rate / 1e9:8.3f}"
 
     two = found.found
     return [

@@ -56,7 +56,12 @@ def percentile(values: Sequence[float], p: float) -> float:
         raise SampleTooSmallError(f"p{p:g} takes {least} values; there are {len(values)}")
     if any(math.isnan(value) for value in values):
         raise SampleTooSmallError(f"p{p:g}: one of {len(values)} values is not a number")
-    return sorted(values)[math.ceil(_exact(p) * len(values) / 100) - 1]
+    return sorted(values)[rank(len(values), p) - 1]
+
+
+def rank(count: int, p: float) -> int:
+    """Return which of `count` values, from 1 in rising order, is their percentile `p`."""
+    return math.ceil(_exact(p) * count / 100)
 
 
 def _exact(p: float) -> Fraction:

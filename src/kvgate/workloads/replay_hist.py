@@ -35,14 +35,14 @@ class Histogram:
         """Return how many times were counted."""
         return sum(self.counts.values())
 
-    def percentile(self, pct: float) -> int | None:
-        """Return the time in ns that `pct` % don't exceed (its bin's middle); None for none."""
-        rank, seen = pct / 100 * self.total, 0
+    def at(self, rank: int) -> int:
+        """Return the `rank`-th time in ns, from 1 in rising order (its bin's middle)."""
+        seen = 0
         for low in sorted(self.counts):
             seen += self.counts[low]
             if seen >= rank:
                 return low + (width(low) - 1) // 2
-        return None
+        raise ValueError(f"of {seen} times there is no {rank}th")
 
     def pairs(self) -> list[tuple[int, int]]:
         """Return (lowest ns, count) of every bin in use, rising: what is stored."""

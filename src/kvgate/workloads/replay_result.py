@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from kvgate.errors import NotRunError, ParseError
-from kvgate.judge.percentile import SampleTooSmallError, least_sample, percentile
+from kvgate.judge.percentile import SampleTooSmallError, least_sample, percentile, rank
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading
 from kvgate.untrusted import plain
@@ -56,8 +55,8 @@ class Level:
     def chunk_s(self, pct: float, what: str = "reads") -> float | None:
         """Return a percentile of the chunks' seconds, to 0.8 %."""
         found = Histogram((int(low), int(count)) for low, count in self.line[what])
-        ns = found.percentile(pct) if found.total >= least_sample(pct) else None
-        return None if ns is None else ns / 1e9
+        total = found.total
+        return found.at(rank(total, pct)) / 1e9 if total >= least_sample(pct) else None
 
     @property
     def moved(self) -> int:
@@ -140,6 +139,18 @@ class Replayed:
         return tuple(each for each in self.levels if each.phase in phases)
 
     @property
+    def missed(self) -> int:
+        """Return how many planted faults were not found, or not named as what they are.
+
+        What was found beyond them counts too.
+        """
+        if self.plants is None:
+            return 0
+        rows: Sequence[Sequence[str]] = self.plants["rows"]
+        others = abs(int(self.plants["others"]))
+        return others + sum(kind != named for kind, _, _, named in rows)
+
+    @property
     def damages(self) -> list[str]:
         """Return what came back wrong, without what was planted; the first of each level."""
         found = []
@@ -217,10 +228,8 @@ def _reading(name: str, value: float | None, unit: str, problem: str) -> Reading
 
 
 def missed_plants(found: Replayed) -> tuple[Reading, ...]:
-    """Return how many planted faults were not found, or not named as what they are."""
+    """Return how many planted faults were missed."""
     name = "replay.plants_missed"
     if found.plants is None:
         return (Reading(name=name, value=None, problem="nothing was planted"),)
-    rows: Sequence[Sequence[Any]] = found.plants["rows"]
-    wrong = sum(kind != named for kind, _, _, named in rows) + abs(int(found.plants["others"]))
-    return (Reading(name=name, value=Quantity.of(wrong, "")),)
+    return (Reading(name=name, value=Quantity.of(found.missed, "")),)

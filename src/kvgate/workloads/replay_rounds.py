@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Sequence
 
 from kvgate.errors import CommandError, UsageError
 from kvgate.witness import Witness
@@ -88,10 +87,3 @@ def _rate(level: Level) -> float:
     if rate is None:
         raise UsageError("a round restored nothing")
     return rate
-
-
-def geometric(rates: Sequence[float]) -> float:
-    """Return the geometric mean of rates."""
-    import statistics
-
-    return statistics.geometric_mean(rates)

@@ -19,8 +19,10 @@ from typing import Any
 
 import pytest
 
+from kvgate.cli import replay_show
 from kvgate.errors import CommandError, NotRunError, UsageError
 from kvgate.kv.content import PAGE
+from kvgate.model.quantity import Quantity
 from kvgate.workloads import replay, replay_lines, replay_place, replay_result
 from kvgate.workloads.replay import Reads, Spec
 from kvgate.workloads.replay_host import Replay
@@ -375,3 +377,21 @@ def test_cold_is_proven_by_both_counters_or_not_at_all() -> None:
     warm = {r.name: r for r in replay_result.readings(replay_result.Level(line(process_read=0)))}
     assert warm["replay.restore_bw"].value is None
     assert "not cold" in warm["replay.restore_bw"].problem
+
+
+def test_a_chunk_s_percentile_is_of_the_nearest_rank_exactly() -> None:
+    level = replay_result.Level(line(reads=[[1000, 999], [10**6, 1]]))
+    assert level.chunk_s(99.9) == 1001e-9, "the 999th of 1000, not the longest"
+    assert level.chunk_s(99.99) is None
+
+
+@pytest.mark.parametrize(("named", "others", "missed"), [("", 0, 1), ("short", 2, 2)])
+def test_what_is_found_beyond_the_plants_counts_as_missed(
+    named: str, others: int, missed: int
+) -> None:
+    told = {"phase": "plants", "rows": [["short", 0, 1, named]], "others": others, "lost": ""}
+    found = replay_result.Replayed("box", {}, (), told, None, whole=True)
+    assert found.missed == missed
+    (reading,) = replay_result.missed_plants(found)
+    assert reading.value == Quantity.of(missed, "")
+    assert replay_show.code([found]) == 1

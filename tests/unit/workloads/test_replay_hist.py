@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvgate.judge.percentile import rank
 from kvgate.workloads.replay_hist import Histogram, width
 
 TIMES = st.lists(st.integers(0, 10**13), min_size=1, max_size=60)
@@ -16,10 +18,9 @@ def test_a_percentile_is_within_its_bin(times: list[int], pct: float) -> None:
     kept = Histogram()
     for each in times:
         kept.add(each)
-    found = kept.percentile(pct)
-    rank = next(n for n in range(len(times)) if n + 1 >= pct / 100 * len(times))
-    exact = sorted(times)[rank]
-    assert found is not None
+    nearest = next(n for n in range(1, len(times) + 1) if n >= pct / 100 * len(times))
+    assert rank(len(times), pct) == nearest
+    found, exact = kept.at(nearest), sorted(times)[nearest - 1]
     assert abs(found - exact) <= max(1, exact / 128)
     assert kept.total == len(times)
 
@@ -41,4 +42,5 @@ def test_merging_is_counting_together(some: list[int], others: list[int]) -> Non
 def test_small_times_are_exact_and_none_has_no_percentile() -> None:
     assert width(255) == 1
     assert width(256) == 2
-    assert Histogram().percentile(50) is None
+    with pytest.raises(ValueError, match="of 0 times there is no 1th"):
+        Histogram().at(1)
