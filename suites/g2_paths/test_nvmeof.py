@@ -8,7 +8,6 @@ from kvgate.engine import path_traffic
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading
 from kvgate.probes import kernel_since, nvmeof_discovery, nvmeof_paths, pings, roce_counters
-from kvgate.probes.base import answer
 from kvgate.probes.kernel_since import BootMark
 from kvgate.spec.fabric_load import PathsWorkload
 from kvgate.spec.inventory import Host
@@ -71,16 +70,15 @@ def _initiators(bench: Bench) -> tuple[Host, ...]:
 def _measure(bench: Bench, host: Host, workload: PathsWorkload) -> None:
     """Read one host's subsystems between two looks at its counters and at its kernel log."""
     witness = bench.witness(host)
-    before, asked = roce_counters.take(witness)
+    before = roce_counters.take(witness)
     mark = kernel_since.mark(witness)
     around = functools.partial(bench.child, "fio", host=host.name)
     for declared in host.declared.nvmeof:
         with bench.step(f"Read {declared.name} over all its paths", host=host.name, awaits="fio"):
             told = path_traffic.run(witness, declared, workload, around)
         bench.record(told, host=host, phase="steady_state", load="nvme")
-    after, more = roce_counters.take(witness)
-    moved = roce_counters.moved(host.name, roce_counters.watched(host), before, after)
-    bench.record(answer(moved, *asked, *more), host=host, phase="steady_state", load="nvme")
+    moved = roce_counters.since(witness, before)
+    bench.record(moved, host=host, phase="steady_state", load="nvme")
     bench.record(_messages(witness, mark), host=host, phase="steady_state", load="nvme")
 
 

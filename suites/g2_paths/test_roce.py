@@ -10,7 +10,6 @@ from kvgate.engine import perftest
 from kvgate.engine.perftest import Run, Side
 from kvgate.probes import pings, roce, roce_counters
 from kvgate.probes.base import answer
-from kvgate.probes.roce_counters import Taken
 from kvgate.spec.expect_fabric import line_rate, mtu_of
 from kvgate.spec.fabric import FabricLink
 from kvgate.spec.fabric_load import PerftestWorkload
@@ -91,7 +90,9 @@ def test_all_pairs_at_once(bench: Bench) -> None:
             before = {name: roce_counters.take(bench.witness(h)) for name, h in hosts.items()}
             _measure(bench, ends, workload, block, TOGETHER)
             for name, host in hosts.items():
-                _moved(bench, host, before[name], block)
+                told = roce_counters.since(bench.witness(host), before[name])
+                labels = {"load": "perftest", "tool": block["tool"]}
+                bench.record(told, host=host, phase="steady_state", **labels)
 
 
 def _pairs(bench: Bench) -> list[Pair]:
@@ -175,11 +176,3 @@ def _measure(
         refs = tuple(dict.fromkeys((*told.evidence, *(one.ref for one in each.asked))))
         whole = dataclasses.replace(told, evidence=refs)
         bench.record(whole, host=each.pair.host, phase="steady_state", **labels)
-
-
-def _moved(bench: Bench, host: Host, taken: tuple[Taken, list[Testimony]], block: Block) -> None:
-    before, asked = taken
-    after, more = roce_counters.take(bench.witness(host))
-    found = roce_counters.moved(host.name, roce_counters.watched(host), before, after)
-    told = answer(found, *asked, *more)
-    bench.record(told, host=host, phase="steady_state", load="perftest", tool=block["tool"])

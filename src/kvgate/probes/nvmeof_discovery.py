@@ -36,12 +36,10 @@ def ask(witness: Witness) -> Answer:
     for declared in witness.host.declared.nvmeof:
         logs, silent = list[Discovered](), list[str]()
         for service in declared.discovery:
-            told = witness.ask(
-                argv(witness.host, declared.transport, service), timeout_s=DISCOVER_S, env=PLAIN
-            )
+            told = _discover(witness, declared, service)
             asked.append(told)
             if not told.result.ok and b"option" in told.result.stderr:
-                told = _as_text(witness, declared, service)
+                told = _discover(witness, declared, service, as_json=False)
                 asked.append(told)
             try:
                 logs.append(discovered(told.result.stdout))
@@ -52,9 +50,11 @@ def ask(witness: Witness) -> Answer:
     return answer(readings, *asked)
 
 
-def _as_text(witness: Witness, declared: NvmeSubsystem, service: Discovery) -> Testimony:
-    plain = argv(witness.host, declared.transport, service, as_json=False)
-    return witness.ask(plain, timeout_s=DISCOVER_S, env=PLAIN)
+def _discover(
+    witness: Witness, declared: NvmeSubsystem, service: Discovery, *, as_json: bool = True
+) -> Testimony:
+    command = argv(witness.host, declared.transport, service, as_json=as_json)
+    return witness.ask(command, timeout_s=DISCOVER_S, env=PLAIN)
 
 
 def _told(declared: NvmeSubsystem, logs: list[Discovered], silent: list[str]) -> Iterable[Reading]:

@@ -10,9 +10,12 @@ from kvgate.errors import CommandError, ParseError
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading
 from kvgate.parse import ethtool, rdma_sysfs
-from kvgate.probes.base import PLAIN, SHORT_S, class_argv, reading, untold
+from kvgate.probes.base import PLAIN, SHORT_S, answer, reading, untold
+from kvgate.probes.rdma import SYSFS
 from kvgate.spec.inventory import Host
-from kvgate.witness import Testimony, Witness
+from kvgate.witness import Answer, Testimony, Witness
+
+__all__ = ["SYSFS", "Taken", "moved", "since", "take", "watched"]
 
 MEASURES = (
     "roce.moved_losses",
@@ -21,13 +24,6 @@ MEASURES = (
     "roce.congestion_ignored",
 )
 UPTIME = ("cat", "/proc/uptime", "/proc/sys/kernel/random/boot_id")
-SYSFS = class_argv(
-    "/sys/class/infiniband",
-    "*/ports/*/gids/[0-9]",
-    "*/ports/*/gid_attrs/types/[0-9]",
-    "*/ports/*/gid_attrs/ndevs/[0-9]",
-    "*/ports/*/hw_counters/*",
-)
 _PORT_LOSS = re.compile(
     r"[rt]x_discards_phy|rx_prio[0-7]_discards|rx_out_of_buffer|rx_crc_errors_phy|"
     r"rx_symbol_err_phy|rx_pcs_symbol_err_phy|link_down_events_phy|tx_pause_storm_error_events|"
@@ -84,6 +80,13 @@ def take(witness: Witness) -> tuple[Taken, list[Testimony]]:
         ports.setdefault(item, {}).update(_statistics(told))
     kept = {nic: counters for nic, counters in ports.items() if nic in items and counters}
     return Taken(words[2], float(words[0]), kept), asked
+
+
+def since(witness: Witness, before: tuple[Taken, list[Testimony]]) -> Answer:
+    """Return what moved on every watched port since `before`, which `take` returned."""
+    (first, asked), (last, more) = before, take(witness)
+    found = moved(witness.host.name, watched(witness.host), first, last)
+    return answer(found, *asked, *more)
 
 
 def _statistics(told: Testimony) -> Mapping[str, int]:

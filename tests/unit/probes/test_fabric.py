@@ -1,6 +1,5 @@
 """Full frames, GIDs and counters of RoCE: what goes through, and what moved in a window."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -50,26 +49,21 @@ def answers(size: int, received: int) -> bytes:
 
 @pytest.mark.parametrize(("through", "mtu"), [(8972, 9000), (4172, 4200), (1472, 1500)])
 def test_the_mtu_is_the_largest_that_comes_back(
-    scripted: Any, told_by: Any, through: int, mtu: int
+    scripted: Any, told: Any, through: int, mtu: int
 ) -> None:
     says = {
         f"-s {size} ": answers(size, 3 if size <= through else 0) for size in (8972, 4172, 1472)
     }
-    found = told_by(pings.ask_paths(scripted(says, {"nvmeof": [ARRAY]})))
+    found = told(pings.ask_paths(scripted(says, {"nvmeof": [ARRAY]})))
     assert found["nvmeof.path_mtu", "array1/a"] == Quantity.of(mtu, "B")
 
 
-def test_who_answers_no_ping_has_no_mtu(scripted: Any, told_by: Any) -> None:
+def test_who_answers_no_ping_has_no_mtu(scripted: Any, told: Any) -> None:
     silent = {"ping": (1, answers(8972, 0), b"")}
-    found = told_by(pings.ask_paths(scripted(silent, {"nvmeof": [ARRAY]})))
+    found = told(pings.ask_paths(scripted(silent, {"nvmeof": [ARRAY]})))
     assert "answered 0 of 3 pings" in found["nvmeof.path_mtu", "array1/a"]
-    missing = told_by(pings.ask_paths(scripted({}, {"nvmeof": [ARRAY]})))
+    missing = told(pings.ask_paths(scripted({}, {"nvmeof": [ARRAY]})))
     assert "iputils-ping" in missing["nvmeof.path_mtu", "array1/a"]
-
-
-@pytest.fixture
-def told_by(told: Callable[[Any], dict[tuple[str, str], Any]]) -> Any:
-    return told
 
 
 def test_the_pings_leave_by_the_paths_own_address() -> None:
@@ -79,18 +73,18 @@ def test_the_pings_leave_by_the_paths_own_address() -> None:
     assert pings.argv("2001:db8::1", 9000, None)[5] == "8952"
 
 
-def test_the_gid_of_an_address(scripted: Any, told_by: Any) -> None:
+def test_the_gid_of_an_address(scripted: Any, told: Any) -> None:
     witness = scripted({"infiniband": GIDS}, {"fabric": [LINK]})
-    found = told_by(roce.ask(witness))
+    found = told(roce.ask(witness))
     assert found["fabric.gid_type", "a"] == "RoCE v2"
     assert found["fabric.gid_index", "a"] == Quantity.of(1, "")
     gid, _ = roce.end(witness, "dataB", "10.77.2.2")
     assert (gid.device, gid.port, gid.index) == ("rxeB", 1, 1)
 
 
-def test_an_address_without_a_gid(scripted: Any, told_by: Any) -> None:
+def test_an_address_without_a_gid(scripted: Any, told: Any) -> None:
     witness = scripted({"infiniband": GIDS}, {"fabric": [LINK | {"address": "10.77.9.9"}]})
-    assert "no RDMA device" in told_by(roce.ask(witness))["fabric.gid_index", "a"]
+    assert "no RDMA device" in told(roce.ask(witness))["fabric.gid_index", "a"]
     with pytest.raises(CommandError, match="rdma link"):
         roce.end(witness, "dataA", "10.77.9.9")
 
