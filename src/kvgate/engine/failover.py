@@ -135,7 +135,7 @@ def quiet(under: Under) -> Answer:
         moments = watch.since(before.uptime_s)
     readings = [
         *told_of.of_fio(met, moments, None),
-        *told_of.of_paths(moments, before, None, Times(), None),
+        *told_of.of_paths(moments, Loss(before=before, taken=frozenset()), Times(), None),
     ]
     return Answer(tuple(readings), (*under.place.evidence, *met.evidence, *watch.evidence))
 
@@ -183,7 +183,7 @@ def _of_paths(
     """Yield flaps and shares; a fault inside the array may take any path along."""
     if not template.takes_paths:
         loss = Loss(before=loss.before, taken=frozenset(loss.before.paths))
-    yield from told_of.of_paths(moments, loss.before, loss, times, recovered)
+    yield from told_of.of_paths(moments, loss, times, recovered)
 
 
 def under_writer(under: Under, template: FaultTemplate, on: Witness, writer: Writer) -> Answer:

@@ -67,11 +67,9 @@ def seconds(value: float) -> Quantity:
 
 def of_fio(met: Met, moments: Sequence[Moment], begun: float | None) -> Iterator[Reading]:
     """Yield the errors that fio met, and its longest gap and I/O since `begun` (None: ever)."""
-    values = (False, True)
-    for name, wrong in zip(FIO[:2], values, strict=True):
-        count = fio_readings.errors(met.output, wrong=wrong)
-        if wrong:
-            count = max(count, len(met.output.verify_failures))
+    io = fio_readings.errors(met.output, wrong=False)
+    wrong = fio_readings.errors(met.output, wrong=True)
+    for name, count in zip(FIO[:2], (io, max(wrong, len(met.output.verify_failures))), strict=True):
         yield Reading(name=name, value=Quantity.of(count, ""))
     why, ahead = met.problem, _clock_ahead(moments)
     if ahead is None:
@@ -173,22 +171,17 @@ def of_repair(recovered: float | None, times: Times) -> Iterator[Reading]:
 
 
 def of_paths(
-    moments: Sequence[Moment],
-    before: Moment,
-    loss: Loss | None,
-    times: Times,
-    recovered: float | None,
+    moments: Sequence[Moment], loss: Loss, times: Times, recovered: float | None
 ) -> Iterator[Reading]:
     """Yield how often paths left that the fault did not take, and how evenly they are used after.
 
     Those that it takes may be away from its begin until all are back.
     """
-    taken = loss.taken if loss else frozenset()
     excused = (times.begun or 0.0, recovered if recovered is not None else times.repaired or 0.0)
     flaps = [
         f"{path} at {at:.1f} s"
-        for path, at in departures(moments, before, frozenset(before.paths))
-        if not (path in taken and excused[0] <= at <= excused[1])
+        for path, at in departures(moments, loss.before, frozenset(loss.before.paths))
+        if not (path in loss.taken and excused[0] <= at <= excused[1])
     ]
     yield Reading(name=PATHS[0], value=Quantity.of(len(flaps), ""))
     if flaps:

@@ -67,10 +67,10 @@ def test_a_taken_path_that_was_never_seen_away_has_no_time() -> None:
     ],
 )
 def test_what_leaves_without_the_fault_flaps(more, flaps) -> None:
-    found = list(told.of_paths([*COURSE, *more], BEFORE, LOSS, TIMES, 22.5))
+    found = list(told.of_paths([*COURSE, *more], LOSS, TIMES, 22.5))
     assert value(found, "flaps") == Quantity.of(flaps, "")
     before = [BEFORE, at(5, "connecting"), *COURSE[1:]]
-    assert value(told.of_paths(before, BEFORE, LOSS, TIMES, 22.5), "flaps") == Quantity.of(1, "")
+    assert value(told.of_paths(before, LOSS, TIMES, 22.5), "flaps") == Quantity.of(1, "")
 
 
 @pytest.mark.parametrize(
