@@ -7,17 +7,13 @@ from collections.abc import Callable
 
 from kvgate.errors import HarnessError, UsageError
 from kvgate.lab import monitor, vm
-from kvgate.lab.guests import Guests
+from kvgate.lab.guests import BOOTS, Guests
 from kvgate.lab.machines import Lab
 from kvgate.lab.progress import Say, Waiting
 
 _PROOF_S = 120.0
 _PORTS = {"tcp-a": 1, "tcp-b": 2, "rdma-a": 11, "rdma-b": 12}
 _NVMET = "/sys/kernel/config/nvmet/ports"
-BOOTS = "boots"
-"""The file of a machine that was reset: how many boots its console must show by then."""
-
-_NQN = "nqn.2026-11.lab:array1"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,7 +31,7 @@ class _Scene:
     guests: Guests
     say: Say
 
-    def hmp(self, machine: str, command: str, **arguments: object) -> object:
+    def qmp(self, machine: str, command: str, **arguments: object) -> object:
         return monitor.execute(self.lab.places.of(machine), command, **arguments)
 
     def until(self, machine: str, script: str, wanted: str) -> None:
@@ -71,7 +67,7 @@ def _cable(*networks: str) -> Fault:
     def set_to(up: bool) -> Callable[[_Scene], None]:
         def act(scene: _Scene) -> None:
             for network in networks:
-                scene.hmp("tgt", "set_link", name=f"nic{network}", up=up)
+                scene.qmp("tgt", "set_link", name=f"nic{network}", up=up)
             for network in networks:
                 carrier = f"cat /sys/class/net/data{network}/carrier"
                 scene.until("tgt", carrier, str(int(up)))
@@ -91,7 +87,7 @@ def _port(name: str, number: int) -> Fault:
 
     def on(scene: _Scene) -> None:
         scene.guests.run("tgt", ["/lab/nvmet.sh", "port", str(number), "on"])
-        scene.until("tgt", linked, _NQN)
+        scene.until("tgt", linked, vm.NQN)
 
     return Fault(f"tgt's port {number} ({name}) is off", off, on)
 
@@ -125,7 +121,7 @@ def _reset(machine: str) -> Fault:
     def reset(scene: _Scene) -> None:
         boots = scene.guests.boots(machine)
         (scene.lab.places.of(machine) / BOOTS).write_text(str(boots + 1), "ascii")
-        scene.hmp(machine, "system_reset")
+        scene.qmp(machine, "system_reset")
 
     def until_up(scene: _Scene) -> None:
         wanted = scene.lab.places.of(machine) / BOOTS
@@ -138,8 +134,8 @@ def _reset(machine: str) -> Fault:
 def _freeze(machine: str) -> Fault:
     def act(command: str, status: str) -> Callable[[_Scene], None]:
         def done(scene: _Scene) -> None:
-            scene.hmp(machine, command)
-            told = scene.hmp(machine, "query-status")
+            scene.qmp(machine, command)
+            told = scene.qmp(machine, "query-status")
             if not isinstance(told, dict) or told.get("status") != status:
                 raise HarnessError(f"lab: {machine} is not {status}: {told}")
 
@@ -152,11 +148,11 @@ def _pull(machine: str, drive: vm.Drive) -> Fault:
     present = f"grep -l '{drive.serial}' /sys/class/nvme/nvme*/serial 2>/dev/null | wc -l"
 
     def pull(scene: _Scene) -> None:
-        scene.hmp(machine, "device_del", id=f"d-{drive.name}")
+        scene.qmp(machine, "device_del", id=f"d-{drive.name}")
         scene.until(machine, present, "0")
 
     def push(scene: _Scene) -> None:
-        scene.hmp(machine, "device_add", **vm.device(drive))
+        scene.qmp(machine, "device_add", **vm.device(drive))
         scene.until(machine, present, "1")
 
     return Fault(f"drive {drive.serial} of {machine} is pulled", pull, push)

@@ -16,6 +16,9 @@ from kvgate.transport.connect import Connections
 PATIENCE_S = 300.0
 _SCRIPT_S = 240.0
 _TRIES = 3
+BOOTS = "boots"
+"""The file of a machine that was reset: how many boots its console must show by then."""
+
 SERVE_LOG = "/run/serve.log"
 BOOTED = b"lab-boot done"
 SERVED = b"lab-serve "

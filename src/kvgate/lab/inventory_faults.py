@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kvgate.lab.vm import NQN
+
 DISK = (
     "serial: LAB0000000000001, wwn: uuid.11111111-2222-4333-8444-000000000001, "
     "size: 6442450944 B, nvme: true, destructive: true"
 )
 """The target's namespace 1 as the initiator sees it."""
 
-_EXPORTED = "/sys/kernel/config/nvmet/ports/1/subsystems/nqn.2026-11.lab:array1"
+_EXPORTED = f"/sys/kernel/config/nvmet/ports/1/subsystems/{NQN}"
 _A, _B = "10.77.1.1", "10.77.2.1"
 _FAULTS: tuple[tuple[str, str, str, tuple[str, ...], str], ...] = (
     ("cable-a", "link_down", "cable-a", (_A,), ""),

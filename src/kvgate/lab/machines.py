@@ -14,14 +14,14 @@ from pathlib import Path
 
 from kvgate.errors import HarnessError, UsageError
 from kvgate.lab import accel, image, inventory, process, vm
-from kvgate.lab.guests import PATIENCE_S, Guests
+from kvgate.lab.guests import BOOTS, PATIENCE_S, Guests
 from kvgate.lab.places import DEFAULT, Places
 from kvgate.lab.progress import Say, Waiting, alone, quiet
 
 _LOCK_S = 900.0
 _QEMU_IMG_S = 60.0
 _PORTS = "ports.json"
-_OF_A_START = ("pid", "pid.new", "qmp", "console.log", "qemu.log", "root.qcow2", "boots")
+_OF_A_START = ("pid", "pid.new", "qmp", "console.log", "qemu.log", "root.qcow2", BOOTS)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

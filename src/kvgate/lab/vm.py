@@ -34,6 +34,9 @@ class Vm:
     drives: tuple[Drive, ...]
 
 
+NQN = "nqn.2026-11.lab:array1"
+"""The subsystem that `tgt` exports."""
+
 EXPORTED = "LAB-TGT-DATA"
 """The drive of `tgt` that is namespace 1 of the array."""
 
