@@ -21,8 +21,8 @@ from typing import Any
 
 from kvgate.kv.capture import Blinder, Seen
 from kvgate.kv.trace_files import chunks
-from kvgate.kv.trace_lines import Where
-from kvgate.kv.trace_tokens import TOKEN_KEYS
+from kvgate.kv.trace_lines import Where, lines_of
+from kvgate.kv.trace_tokens import TOKEN_KEYS, chat_text
 
 TIMES = ("timestamp", "time", "ts", "created", "@timestamp")
 _RECEIVED = re.compile(r"Received request [^:\s]{1,200}: ")
@@ -38,7 +38,7 @@ def access_log(path: Path, blinder: Blinder) -> Iterator[Seen]:
 
     A line without a prompt (a health check, a list of models) is passed over.
     """
-    for where, text in _lines(path):
+    for where, text in lines_of(chunks(path), str(path)):
         value = where.value(text)
         if type(value) is not dict:
             raise where.wrong("no object: an access log is a JSON object a line")
@@ -53,7 +53,7 @@ def access_log(path: Path, blinder: Blinder) -> Iterator[Seen]:
 
 def engine_log(path: Path, blinder: Blinder) -> Iterator[Seen]:
     """Yield the requests of a vLLM log; raises TraceError where a request can't be read."""
-    for where, content in _lines(path):
+    for where, content in lines_of(chunks(path), str(path)):
         text = content.decode("utf-8", "replace")
         found = _RECEIVED.search(text)
         if not found:
@@ -69,13 +69,6 @@ def engine_log(path: Path, blinder: Blinder) -> Iterator[Seen]:
                 "a request without prompt or prompt_token_ids",
                 hint="vLLM: --enable-log-requests, VLLM_LOGGING_LEVEL=DEBUG, no --max-log-len",
             )
-
-
-def _lines(path: Path) -> Iterator[tuple[Where, bytes]]:
-    for chunk in chunks(path):
-        for at, text in enumerate(chunk.content.split(b"\n")):
-            if text.strip():
-                yield Where(str(path), chunk.first_line + at), text
 
 
 def _body(where: Where, value: dict[str, Any]) -> dict[str, Any]:
@@ -96,8 +89,7 @@ def prompt_of(body: dict[str, Any]) -> str | None:
     """
     if type(messages := body.get("messages")) is list:
         parts = [body["tools"]] if body.get("tools") else []
-        parts += messages
-        return "".join(f"\x1e{json.dumps(each, ensure_ascii=False)}" for each in parts)
+        return chat_text([*parts, *messages])
     prompt = body.get("prompt", body.get("input"))
     if type(prompt) is str:
         return prompt

@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
+from kvgate.kv import trace_scan
 from kvgate.kv.trace import Batch, Ints
 from kvgate.kv.trace_files import Chunk, TraceError
 from kvgate.kv.trace_lines import Form
@@ -26,9 +27,6 @@ class Reader:
     """Reads chunks of one file, in any thread."""
 
     def __init__(self, form: Form, block: int, name: str) -> None:
-        from kvgate.kv import trace_scan
-
-        self._scan = trace_scan
         self._form, self._block, self._name = form, block, name
         fields = trace_scan.PARENT if form.chats else trace_scan.IDS
         self._needed = sum(1 << field for field in range(fields + 1))
@@ -37,28 +35,28 @@ class Reader:
         """Return a batch whose sessions are its chats, and their parents; None where not plain."""
         size, lines = len(chunk.content), chunk.content.count(b"\n") + 1
         text = np.frombuffer(chunk.content, np.uint8)
-        rows = np.empty((lines, self._scan.OTHER), np.int64)
+        rows = np.empty((lines, trace_scan.OTHER), np.int64)
         times, starts = np.empty(lines), np.empty(lines, np.int64)
         ids = np.empty(size // 2 + 1, np.int64)  # an id takes two bytes, at the least
-        many, count = self._scan.scan(
-            *(text, size, self._scan.HASHES, self._needed, self._block, chunk.first_line),
+        many, count = trace_scan.scan(
+            *(text, size, trace_scan.HASHES, self._needed, self._block, chunk.first_line),
             *(rows, times, starts, ids),
         )
-        if many == self._scan.DOUBT:
+        if many == trace_scan.DOUBT:
             return None
         rows = rows[:many]
         batch = Batch(
             file=self._name,
             block_tokens=self._block,
-            lines=rows[:, self._scan.IDS].copy(),
+            lines=rows[:, trace_scan.IDS].copy(),
             times_s=times[:many] / self._form.per_s,
-            input_tokens=rows[:, self._scan.INPUT].copy(),
-            output_tokens=rows[:, self._scan.OUTPUT].copy(),
+            input_tokens=rows[:, trace_scan.INPUT].copy(),
+            output_tokens=rows[:, trace_scan.OUTPUT].copy(),
             starts=starts[: many + 1],
             ids=ids[:count],
-            sessions=rows[:, self._scan.CHAT].copy(),
+            sessions=rows[:, trace_scan.CHAT].copy(),
         )
-        return batch, rows[:, self._scan.PARENT].copy()
+        return batch, rows[:, trace_scan.PARENT].copy()
 
     def finished(
         self, chunk: Chunk, columns: tuple[Batch, Ints] | None, sessions: Sessions

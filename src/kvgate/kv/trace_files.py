@@ -15,6 +15,9 @@ from kvgate.errors import UsageError
 CHUNK = 4 * 2**20
 """Bytes read at once: with a few copies of them, a reader's memory."""
 
+HEAD = 65536
+"""Bytes by which a file's format is known."""
+
 MOST_LINE = 256 * 2**20
 """Bytes of one line, at most."""
 
@@ -147,10 +150,10 @@ def chunks(path: Path, size: int = CHUNK) -> Iterator[Chunk]:
         yield Chunk(rest + b"\n", line)
 
 
-def head_of(path: Path, size: int = 65536) -> bytes:
-    """Return the first bytes of what is packed in `path`, at most `size`; raises TraceError."""
+def head_of(path: Path) -> bytes:
+    """Return the first bytes of what is packed in `path`, at most HEAD; raises TraceError."""
     found = b""
     with opened(path) as file:
-        while len(found) < size and (block := read(file, path, size - len(found))):
+        while len(found) < HEAD and (block := read(file, path, HEAD - len(found))):
             found += block
     return bare(found, path)

@@ -12,9 +12,9 @@ from kvgate.errors import UsageError
 from kvgate.kv import compiled
 from kvgate.kv.trace import Batch, Options
 from kvgate.kv.trace_fast import Reader, ahead
-from kvgate.kv.trace_files import TraceError, chunks, head_of
-from kvgate.kv.trace_lines import MOONCAKE, QWEN, Form, Row, Where, block_tokens_of, record_of
-from kvgate.kv.trace_rows import Sessions, batch_of, rows_of
+from kvgate.kv.trace_files import HEAD, TraceError, chunks, head_of
+from kvgate.kv.trace_lines import MOONCAKE, QWEN, Form, Where, block_tokens_of, record_of
+from kvgate.kv.trace_rows import Sessions, batch_of, batches_of, rows_of
 from kvgate.kv.trace_tokens import plain_rows
 from kvgate.kv.trace_weka import weka_batches
 
@@ -85,7 +85,7 @@ def _form(path: Path, head: bytes) -> tuple[Form, int]:
     line = 1 + len(head[: len(head) - len(head.lstrip())].splitlines())
     first, newline, _ = head.lstrip().partition(b"\n")
     where = Where(str(path), max(1, line))
-    if not newline and len(head) >= 65536:  # a first line longer than the head: read it whole
+    if not newline and len(head) >= HEAD:  # a first line longer than the head: read it whole
         first = next(iter(chunks(path))).content.lstrip().split(b"\n", 1)[0]
     record = record_of(where, first)
     form = QWEN if "chat_id" in record else MOONCAKE
@@ -95,14 +95,4 @@ def _form(path: Path, head: bytes) -> tuple[Form, int]:
 def _plain(path: Path, options: Options) -> Iterator[Batch]:
     """Yield the requests of plain lines: blocks are made of their tokens."""
     block = options.block_tokens or PLAIN_BLOCK
-    rows = plain_rows(path, block, options.tokenizer)
-    held: list[Row] = []
-    ids = 0
-    for row in rows:
-        held.append(row)
-        ids += len(row.ids)
-        if len(held) >= 4096 or ids > 500_000:
-            yield batch_of(held, str(path), block, None)
-            held, ids = [], 0
-    if held:
-        yield batch_of(held, str(path), block, None)
+    yield from batches_of(plain_rows(path, block, options.tokenizer), str(path), block)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from kvgate.kv.trace_files import TraceError
+from kvgate.kv.trace_files import Chunk, TraceError
 
 MOST = 2**63 - 1
 """The largest id."""
@@ -102,6 +102,14 @@ class Where:
         if type(value) is not int or not -1 <= value <= MOST:
             raise self.wrong(f"'{key}' is {_shown(value)}: chats are numbered from 0, -1 is none")
         return value
+
+
+def lines_of(chunks: Iterable[Chunk], name: str) -> Iterator[tuple[Where, bytes]]:
+    """Yield the lines of the file `name` that hold something, each with its place."""
+    for chunk in chunks:
+        for at, text in enumerate(chunk.content.split(b"\n")):
+            if text.strip():
+                yield Where(name, chunk.first_line + at), text
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -7,9 +7,12 @@ from itertools import chain
 
 import numpy as np
 
-from kvgate.kv.trace import Batch
+from kvgate.kv.trace import BATCH, Batch
 from kvgate.kv.trace_files import Chunk
-from kvgate.kv.trace_lines import Form, Row, Where, row_of
+from kvgate.kv.trace_lines import Form, Row, lines_of, row_of
+
+BATCH_IDS = 500_000
+"""Ids of a batch, about."""
 
 
 class Sessions:
@@ -34,9 +37,22 @@ class Sessions:
 
 def rows_of(chunk: Chunk, name: str, form: Form, block: int) -> Iterator[Row]:
     """Yield the requests of a chunk's lines; empty lines are passed over. Raises TraceError."""
-    for at, text in enumerate(chunk.content.split(b"\n")):
-        if text.strip():
-            yield row_of(Where(name, chunk.first_line + at), text, form, block)
+    for where, text in lines_of((chunk,), name):
+        yield row_of(where, text, form, block)
+
+
+def batches_of(rows: Iterable[Row], name: str, block: int) -> Iterator[Batch]:
+    """Yield `rows` as batches of BATCH requests, or BATCH_IDS ids; a chat is a conversation."""
+    held: list[Row] = []
+    ids = 0
+    for row in rows:
+        held.append(row)
+        ids += len(row.ids)
+        if len(held) >= BATCH or ids > BATCH_IDS:
+            yield batch_of(held, name, block, None)
+            held, ids = [], 0
+    if held:
+        yield batch_of(held, name, block, None)
 
 
 def batch_of(rows: Iterable[Row], name: str, block: int, sessions: Sessions | None) -> Batch:

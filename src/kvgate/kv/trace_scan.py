@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kvgate.kv.compiled import jit
+from kvgate.kv.trace import Floats, Ints
+from kvgate.kv.trace_lines import MOST_TOKENS
 
 Bytes = npt.NDArray[Any]
 """Of unsigned bytes."""
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 FIELDS = (
     *(b"timestamp", b"input_length", b"output_length", b"hash_ids"),
@@ -32,7 +32,6 @@ DOUBT = -1
 """Instead of a position: not for certain."""
 
 _MOST_EXACT = 2**53
-_MOST_TOKENS = 10**9
 
 
 def hash_of(key: bytes) -> int:
@@ -201,7 +200,7 @@ def agrees(row: Ints, had: int, needed: int, block: int, ids: int) -> bool:
     """Tell whether a line has what it needs, and its ids are as many as its length takes."""
     if had & needed != needed or (had >> BLOCK & 1 and row[BLOCK] != block):
         return False
-    if row[INPUT] > _MOST_TOKENS or row[OUTPUT] > _MOST_TOKENS:
+    if row[INPUT] > MOST_TOKENS or row[OUTPUT] > MOST_TOKENS:
         return False
     if row[CHAT] < -1 or row[PARENT] < -1:
         return False

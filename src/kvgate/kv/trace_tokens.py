@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kvgate.kv.trace_files import TraceError, chunks
-from kvgate.kv.trace_lines import Row, Where
+from kvgate.kv.trace_lines import Row, Where, lines_of
 
 TOKEN_KEYS = ("token_ids", "prompt_token_ids", "input_ids", "tokens")
 TEXT_KEYS = ("text", "prompt", "content")
@@ -82,24 +82,18 @@ def plain_rows(path: Path, block: int, tokenizer: Path | None) -> Iterator[Row]:
     a time are a second apart.
     """
     encode = encoder(tokenizer)
-    for chunk in chunks(path):
-        for at, text in enumerate(chunk.content.split(b"\n")):
-            if not text.strip():
-                continue
-            where = Where(str(path), chunk.first_line + at)
-            value = where.value(text)
-            record = value if type(value) is dict else {}
-            tokens = _tokens(where, value, encode)
-            timed = "timestamp" in record
-            yield Row(
-                line=where.line,
-                time_s=where.time(record, "timestamp") if timed else float(where.line - 1),
-                input_tokens=len(tokens),
-                output_tokens=where.count(record, "output_length")
-                if "output_length" in record
-                else 0,
-                ids=prefix_ids(tokens, block),
-            )
+    for where, text in lines_of(chunks(path), str(path)):
+        value = where.value(text)
+        record = value if type(value) is dict else {}
+        tokens = _tokens(where, value, encode)
+        timed, told = "timestamp" in record, "output_length" in record
+        yield Row(
+            line=where.line,
+            time_s=where.time(record, "timestamp") if timed else float(where.line - 1),
+            input_tokens=len(tokens),
+            output_tokens=where.count(record, "output_length") if told else 0,
+            ids=prefix_ids(tokens, block),
+        )
 
 
 def _tokens(where: Where, value: Any, encode: Encode) -> Sequence[int]:
@@ -121,12 +115,17 @@ def _tokens(where: Where, value: Any, encode: Encode) -> Sequence[int]:
     )
 
 
+def chat_text(parts: Sequence[Any]) -> str:
+    """Return the text of a chat's parts; equal beginnings give equal ones."""
+    return "".join(f"\x1e{json.dumps(each, ensure_ascii=False)}" for each in parts)
+
+
 def text_of(where: Where, value: Any, key: str) -> str:
     """Return the text of a prompt or of chat messages, in a form equal for equal prefixes."""
     if type(value) is str:
         return value
     if key == "messages" and type(value) is list:
-        return "".join(f"\x1e{json.dumps(each, ensure_ascii=False)}" for each in value)
+        return chat_text(value)
     raise where.wrong(
         f"'{key}' is no text" + (" nor a list of messages" if key == "messages" else "")
     )

@@ -7,22 +7,20 @@ whole block have none (at times they have one).
 
 from __future__ import annotations
 
+import codecs
 import heapq
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from kvgate.kv.trace import BATCH, Batch
+from kvgate.kv.trace import Batch
 from kvgate.kv.trace_files import CHUNK, MOST_LINE, TraceError, bare, opened, read
-from kvgate.kv.trace_lines import Row, Where
-from kvgate.kv.trace_rows import batch_of
+from kvgate.kv.trace_lines import MOST, Row, Where
+from kvgate.kv.trace_rows import batches_of
 
 MOST_LOCAL = 2**40 - 1
 """The largest id of local scope; the bits above number the file."""
-
-BATCH_IDS = 500_000
-"""Ids of a batch, about."""
 
 _SPACE = " \t\r\n"
 _DECODER = json.JSONDecoder()
@@ -39,23 +37,13 @@ def weka_batches(path: Path, number: int) -> Iterator[Batch]:
         if scope not in ("local", "global"):
             raise where.wrong(f"'hash_id_scope' is {scope!r}: it is local or global")
         base = (number + 1) * (MOST_LOCAL + 1) if scope == "local" else 0
-        held: list[Row] = []
-        ids = 0
-        for row in _rows(text, str(path), block, base):
-            held.append(row)
-            ids += len(row.ids)
-            if len(held) >= BATCH or ids > BATCH_IDS:
-                yield batch_of(held, str(path), block, None)
-                held, ids = [], 0
-        yield batch_of(held, str(path), block, None)
+        yield from batches_of(_rows(text, str(path), block, base), str(path), block)
 
 
 class _Text:
     """A file as text of which only what is being read is held."""
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
-        import codecs
-
         self._file, self._path = file, path
         self._decode = codecs.getincrementaldecoder("utf-8")()
         self._held = self._decoded(bare(read(file, path, CHUNK), path))
@@ -159,7 +147,7 @@ def _rows(text: _Text, name: str, block: int, base: int) -> Iterator[Row]:
 
 def _row(where: Where, entry: dict[str, Any], block: int, base: int) -> Row:
     tokens = where.count(entry, "in")
-    ids = where.ids(entry, most=MOST_LOCAL if base else 2**63 - 1)
+    ids = where.ids(entry, most=MOST_LOCAL if base else MOST)
     if len(ids) not in (tokens // block, -(-tokens // block)):
         raise where.wrong(
             f"{len(ids)} hash_ids contradict {tokens} tokens in: whole blocks of {block} "
