@@ -196,14 +196,7 @@ def mask(text: str) -> str:
     """Return `text` with every secret replaced by ``[masked]``."""
     if len(text) < SHORTEST:
         return text
-    data = text.encode("utf-8", "surrogatepass")
-    if (
-        len(data) <= _SHORT  # as nearly all are
-        and not _ANY.search(data.lower())
-        and not any(value in data for value in _known.longest_first)
-    ):
-        return text
-    masked, places = mask_bytes(data)
+    masked, places = mask_bytes(text.encode("utf-8", "surrogatepass"))
     return masked.decode("utf-8", "surrogatepass") if places else text
 
 
