@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kvgate.errors import DamagedRunError, UsageError
 from kvgate.store.layout import SERIES
 from kvgate.telemetry import hours
 from kvgate.telemetry.part import ColumnPart, Held, LogPart, Part
-from kvgate.telemetry.pyramid import LEVELS_S, Bins, joined
+from kvgate.telemetry.pyramid import LEVELS_S, Bins, Floats, joined
 from kvgate.telemetry.stream import LATE
 from kvgate.telemetry.wire import MISSING
 
@@ -204,9 +203,6 @@ def _series(held: Held, name: str, spec: str) -> Series:
 
 def _scale(spec: str) -> int:
     return int(spec[1:] or 1)
-
-
-Floats = npt.NDArray[np.float64]
 
 
 def _samples(

@@ -19,13 +19,14 @@ import numpy as np
 
 from kvgate.errors import ParseError
 from kvgate.store import disk, sums
-from kvgate.store.canonical import JSON
+from kvgate.store.check_series import BOUND
 from kvgate.store.layout import SERIES
 from kvgate.store.telemetry_log import LogWalk, entry_at
 from kvgate.telemetry import columns
 from kvgate.telemetry.block import BLOCK, EVENT, NAMES, Block, Group, bins_of, head_of, samples_of
 from kvgate.telemetry.pyramid import Bins, joined
-from kvgate.telemetry.stream import LATE
+from kvgate.telemetry.stream import gaps_of
+from kvgate.telemetry.wire import MISSING
 
 LOG = ".log"
 SAMPLES, BINS, EVENTS = ".samples.parquet", ".bins.parquet", ".events.jsonl"
@@ -111,12 +112,8 @@ def settle(
         written = convert(path, found, meanwhile)
         for each in written:
             digest, name = sums.hash_file(each), f"{SERIES}/{each.name}"
-            _bind(journal, name=name, sha256=digest, bytes=each.stat().st_size)
+            journal(BOUND, name=name, sha256=digest, bytes=each.stat().st_size)
         disk.remove(path)
-
-
-def _bind(journal: Callable[..., object], **fields: JSON) -> None:
-    journal("telemetry_file", **fields)
 
 
 def convert(path: Path, found: Indexed, meanwhile: Callable[[], None]) -> list[Path]:
@@ -163,18 +160,6 @@ def _fixed(group: Group, name: str, spec: str, width_ms: int, first_ms: int) -> 
     }
 
 
-def _note(group: Group, width_ms: int, first_ms: int, last_ms: int) -> dict[str, object]:
-    return {
-        "host": group.host,
-        "group": group.name,
-        "number": group.number,
-        "every_ms": group.every_ms,
-        "width_ms": width_ms,
-        "first_ms": first_ms,
-        "last_ms": last_ms,
-    }
-
-
 def _add_samples(
     writer: columns.ColumnWriter, group: Group, blocks: list[Block]
 ) -> dict[str, object]:
@@ -188,9 +173,16 @@ def _add_samples(
         rows.add(_fixed(group, name, spec, 0, first), {"values": numbers})
     for (name, spec), numbers in zip(group.series, values, strict=True):
         rows.add(_fixed(group, name, spec, 0, first), {"values": numbers})
-    late = np.flatnonzero((np.diff(t) > LATE * group.every_ms) & (group.every_ms > 0))
-    gaps = [[int(t[at]), int(t[at + 1])] for at in late[:_MOST_GAPS]]
-    note = {**_note(group, 0, int(t.min()), int(t.max())), "gaps": gaps}
+    note: dict[str, object] = {
+        "host": group.host,
+        "group": group.name,
+        "number": group.number,
+        "every_ms": group.every_ms,
+        "width_ms": 0,
+        "first_ms": int(t.min()),
+        "last_ms": int(t.max()),
+        "gaps": gaps_of(t, group.every_ms)[:_MOST_GAPS],
+    }
     writer.add(rows, note)
     return note
 
@@ -221,8 +213,8 @@ def _add_row(rows: columns.Rows, group: Group, name: str, spec: str, one: Bins) 
         slots = (one.t[there] - first) // one.width_ms
         size = int(slots.max()) + 1
         lists = {
-            "low": np.full(size, np.int64(-(2**63))),
-            "high": np.full(size, np.int64(-(2**63))),
+            "low": np.full(size, MISSING),
+            "high": np.full(size, MISSING),
             "total": np.zeros(size),
             "count": np.zeros(size, np.int64),
         }

@@ -15,7 +15,7 @@ from kvgate.telemetry import hours
 from kvgate.telemetry.block import Group, bins_of, samples_of
 from kvgate.telemetry.columns import ColumnReader
 from kvgate.telemetry.pyramid import Bins, Ints, joined
-from kvgate.telemetry.stream import LATE
+from kvgate.telemetry.stream import gaps_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -213,11 +213,3 @@ def _may_hold(note: dict[str, object], held: Held, name: str) -> bool:
     if "from" in note:
         return str(note["from"]) <= name <= str(note["to"])
     return (note["host"], note["group"], note["number"]) == (held.host, held.group, held.number)
-
-
-def gaps_of(t: Ints, every_ms: int) -> list[tuple[int, int]]:
-    """Return between which of the times `t` samples are missing."""
-    if not every_ms:
-        return []
-    late = np.flatnonzero(np.diff(t) > LATE * every_ms)
-    return [(int(t[at]), int(t[at + 1])) for at in late]

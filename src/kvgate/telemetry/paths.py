@@ -19,7 +19,6 @@ SILENT_S = 20.0
 """Without a line for so long the watcher is silent: it prints two a second."""
 
 _LOOK_S = 0.05
-_STOP_S = 20.0
 
 
 class PathWatch:

@@ -8,6 +8,7 @@ import numpy as np
 
 from kvgate.telemetry.block import Block, Group
 from kvgate.telemetry.counters import Counters
+from kvgate.telemetry.pyramid import Ints
 from kvgate.telemetry.wire import Row
 
 LATE = 1.5
@@ -59,7 +60,7 @@ class Stream:
         """
         t, uptime = np.array(self._t, np.int64), np.array(self._uptime, np.int64)
         rows = np.vstack(self._rows)
-        told = list(self._gaps())
+        told = list(self._gaps(t))
         first = self._last_uptime if self._last_uptime is not None else int(uptime[0])
         span = np.maximum(np.diff(uptime, prepend=first), 0)
         if self._which.any():
@@ -71,9 +72,16 @@ class Stream:
         self._t, self._uptime, self._rows = [], [], []
         return Block(t, span, np.ascontiguousarray(rows.T)), told
 
-    def _gaps(self) -> Iterator[tuple[int, str, str]]:
-        before = self._last_t
-        for t in self._t:
-            if before is not None and 0 < LATE * self.group.every_ms < t - before:
-                yield t, "gap", f"{self.group.name}: {(t - before) / 1000:.1f} s without a sample"
-            before = t
+    def _gaps(self, t: Ints) -> Iterator[tuple[int, str, str]]:
+        known = t if self._last_t is None else np.concatenate([[self._last_t], t])
+        for before, after in gaps_of(known, self.group.every_ms):
+            text = f"{self.group.name}: {(after - before) / 1000:.1f} s without a sample"
+            yield after, "gap", text
+
+
+def gaps_of(t: Ints, every_ms: int) -> list[tuple[int, int]]:
+    """Return between which of the times `t` samples are missing."""
+    if not every_ms:
+        return []
+    late = np.flatnonzero(np.diff(t) > LATE * every_ms)
+    return [(int(t[at]), int(t[at + 1])) for at in late]
