@@ -1,18 +1,33 @@
-"""A small site of our own: a workspace with one local host, to run whole gates in seconds."""
+"""A small site of our own: a workspace with one local host, to run whole gates in seconds.
+
+And a rig: one suite of G3 on this machine, called test by test, to lie to it.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kvgate.engine.progress import Progress
+from kvgate.engine.workspace import Setup
+from kvgate.judge.comparison import Planned
+from kvgate.judge.gate import judge_gate
+from kvgate.model.finding import Attempt, Finding
+from kvgate.spec import load, yamlfile
 from kvgate.store.reader import RunReader
+from kvgate.store.run import RunWriter
+from kvgate.suite.bench import Bench
+
+ROOT = Path(__file__).resolve().parents[2]
 
 GATE = """\
 gate: {gate}
@@ -140,12 +155,76 @@ def site(tmp_path: Path) -> Site:
     """Return an empty small site: one local host, a plan of G1."""
     for folder in ("gates/plans", "suites", "inventory/local", "runs", "templates"):
         (tmp_path / folder).mkdir(parents=True)
-    shipped = Path(__file__).resolve().parents[2] / "templates"
     (tmp_path / "templates").rmdir()
-    (tmp_path / "templates").symlink_to(shipped)
+    (tmp_path / "templates").symlink_to(ROOT / "templates")
     (tmp_path / "inventory/local/this-machine.yaml").write_text(
         "inventory: small\nhosts:\n  here: {roles: [serving], transport: local}\n"
     )
     made = Site(tmp_path)
     made.plan("G1")
     return made
+
+
+HERE = """
+inventory: here
+hosts:
+  self: {{roles: [serving, client], transport: local, tools: {{python: {python}}},
+         scratch: {scratch}}}
+"""
+
+
+@dataclasses.dataclass
+class Rig:
+    """A suite's module, a bench on this machine, and the findings that came of it."""
+
+    suite: Any
+    bench: Bench
+    setup: Setup
+    path: Path
+
+    def judge(self, *only: str) -> dict[str, Finding]:
+        """Return the findings of these criteria, all others scoped out."""
+        gate, plan = self.setup.gates["G3"].value, self.setup.plan.value
+        result = judge_gate(
+            gate,
+            profile=plan.profile,
+            inventory=self.setup.inventory.value,
+            expected=self.setup.expected,
+            taken=RunReader(self.path).measurements(),
+            attempts=[Attempt(criterion=each, outcome="ran") for each in only],
+            scoped_out={each.id: "x" for each in gate.criteria if each.id not in only},
+            planned=Planned(plan.workloads.looks()),
+        )
+        return {each.criterion: each for each in result.findings}
+
+
+@pytest.fixture
+def g3_rig(tmp_path: Path) -> Iterator[Callable[[bytes, str], Rig]]:
+    """Yield what makes the rig of a plan and a file of G3's suite; nothing of it is left behind."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    inventory = HERE.format(python=sys.executable, scratch=scratch)
+    run = RunWriter.create(tmp_path / "run", {}, {})
+    made: list[Rig] = []
+
+    def make(plan: bytes, name: str) -> Rig:
+        setup = Setup(
+            load.plan_of(yamlfile.parse(plan, "plan.yaml"), None),
+            load.inventory_of(yamlfile.parse(inventory.encode(), "inventory.yaml")),
+            None,
+            {"G3": load.load_gate(ROOT / "gates/g3-kv-tier.yaml")},
+        )
+        source = ROOT / "suites/g3_kv_tier" / name
+        spec = importlib.util.spec_from_file_location("g3_suite", source)
+        assert spec is not None
+        assert spec.loader is not None
+        suite = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(suite)
+        made.append(Rig(suite, Bench("G3", setup, run, Progress(None)), setup, tmp_path / "run"))
+        return made[-1]
+
+    yield make
+    for rig in made:
+        rig.bench.close()
+    run.close()
+    assert not list(scratch.iterdir()), "the KV was left behind"

@@ -1,37 +1,35 @@
 """G3's replay on this machine, once as it is and once with each lie that it must catch."""
 
+from __future__ import annotations
+
 import dataclasses
 import importlib
-import importlib.util
 import inspect
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 
-from kvgate.engine.progress import Progress
-from kvgate.engine.workspace import Setup
-from kvgate.judge.comparison import Planned
-from kvgate.judge.gate import judge_gate
-from kvgate.model.finding import Attempt, Finding
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading
 from kvgate.model.verdict import Verdict
-from kvgate.spec import load, yamlfile
 from kvgate.spec.inventory import Host, Role
 from kvgate.store.reader import RunReader
-from kvgate.store.run import RunWriter
 from kvgate.suite.bench import Bench
 from kvgate.witness import Answer
 from kvgate.workloads import replay, replay_place
 from kvgate.workloads.travel import program_of
 
+if TYPE_CHECKING:
+    from conftest import Rig  # a suite of G3 on this machine
+
 pytestmark = pytest.mark.whole
 
-ROOT = pathlib.Path(__file__).parents[2]
 PLAN = b"""
 plan: small
 title: G3's replay, small
@@ -46,62 +44,14 @@ workloads:
 SETTLED = {"G3.100", "G3.101", "G3.110", "G3.111", "G3.112", "G3.113"}
 
 
-@dataclasses.dataclass
-class Rig:
-    """The suite's module, a bench on this machine, and the findings that came of it."""
-
-    suite: object
-    bench: Bench
-    setup: Setup
-    path: pathlib.Path
-
-    def judge(self, *only: str) -> dict[str, Finding]:
-        gate = self.setup.gates["G3"].value
-        result = judge_gate(
-            gate,
-            profile="acceptance",
-            inventory=self.setup.inventory.value,
-            expected=self.setup.expected,
-            taken=RunReader(self.path).measurements(),
-            attempts=[Attempt(criterion=each, outcome="ran") for each in only],
-            scoped_out={each.id: "x" for each in gate.criteria if each.id not in only},
-            planned=Planned(self.setup.plan.value.workloads.looks()),
-        )
-        return {each.criterion: each for each in result.findings if each.criterion in only}
-
-
 @pytest.fixture
-def rig(tmp_path: pathlib.Path):
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
+def rig(tmp_path: pathlib.Path, g3_rig: Callable[[bytes, str], Rig]) -> Rig:
     try:
-        if not replay_place.place_of(scratch, direct=True).device:
+        if not replay_place.place_of(tmp_path, direct=True).device:
             pytest.skip("no block device below counts bytes")
     except replay_place.PlaceRefusedError as err:
         pytest.skip(err.why)
-    inventory = f"""
-inventory: here
-hosts:
-  self: {{roles: [serving, client], transport: local, tools: {{python: {sys.executable}}},
-         scratch: {scratch}}}
-"""
-    setup = Setup(
-        load.plan_of(yamlfile.parse(PLAN, "plan.yaml"), None),
-        load.inventory_of(yamlfile.parse(inventory.encode(), "inventory.yaml")),
-        None,
-        {"G3": load.load_gate(ROOT / "gates/g3-kv-tier.yaml")},
-    )
-    spec = importlib.util.spec_from_file_location(
-        "replay_suite", ROOT / "suites/g3_kv_tier/test_replay.py"
-    )
-    suite = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(suite)
-    run = RunWriter.create(tmp_path / "run", {}, {})
-    bench = Bench("G3", setup, run, Progress(None))
-    yield Rig(suite, bench, setup, tmp_path / "run")
-    bench.close()
-    run.close()
-    assert not list(scratch.iterdir()), "the KV was left behind"
+    return g3_rig(PLAN, "test_replay.py")
 
 
 def lying(monkeypatch: pytest.MonkeyPatch, module: str, right: str, lie: str) -> None:
