@@ -27,6 +27,12 @@ class Settings(NamedTuple):
     limit: int  # keys kept for each block size
     rate: int  # of 2**32 blocks that are compressed
 
+    @classmethod
+    def from_json(cls, told: list[Any]) -> Settings:
+        """Return the settings that became JSON."""
+        sizes, *rest = told
+        return cls(tuple(sizes), *rest)
+
     def levels(self) -> tuple[int, ...]:
         """Return the block sizes, with CDC last where chunks are asked for."""
         return (*self.sizes, CDC) if self.chunked else self.sizes

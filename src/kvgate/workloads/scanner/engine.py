@@ -127,7 +127,7 @@ def _settings(state: State, asked: Asked, total: int) -> Settings:
     """Return the settings that the scan began with, also when it goes on with other workers."""
     before = state.meta("settings")
     if before is not None:
-        return Settings(tuple(before[0]), *before[1:])
+        return Settings.from_json(before)
     settings = settings_of(asked, total)
     state.set("settings", settings)
     return settings

@@ -6,10 +6,9 @@ import json
 from typing import IO, Any
 
 from kvgate.workloads.scanner.course import Settings
+from kvgate.workloads.scanner.index import COLUMNS
 from kvgate.workloads.scanner.reading import Piece, Reader
 from kvgate.workloads.scanner.unit import Unit
-
-COLUMNS = ("keys", "counts", "sizes")
 
 
 def scan_pieces(pieces: list[Piece], settings: Settings, below: dict[int, int]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def group_digests(joined: bytes, many: int) -> bytes:
 
 
 def zero_digests(sizes: Sequence[int]) -> tuple[bytes, ...]:
-    """Return the digests of blocks of zeros, of ascending `sizes`, as `Blocks` makes them."""
+    """Return the digests of blocks of zeros, of ascending `sizes`, each of the first's digests."""
     first = digest(bytes(sizes[0]))
     return (first, *(digest(first * (size // sizes[0])) for size in sizes[1:]))
 

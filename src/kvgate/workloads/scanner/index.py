@@ -17,6 +17,9 @@ GROUP_BITS = 12
 GROUPS = 1 << GROUP_BITS
 GROUP_MASK = GROUPS - 1
 EVERYTHING = 1 << 64
+COLUMNS = ("keys", "counts", "sizes")
+"""What is packed of an index as bytes."""
+
 ENTRY_BYTES = 64
 """Memory a kept key may cost, with what merging needs meanwhile (20 bytes are stored)."""
 

@@ -178,7 +178,7 @@ def pieces(state: State, roots: Sequence[bytes]) -> Iterator[list[Piece]]:
         for at, root, folder, kind in state.rows("SELECT id, root, folder, kind FROM groups")
     }
     batch: list[Piece] = []
-    last = 0
+    last = held = 0
     while True:
         rows = list(state.rows(_UNDONE, last))
         if not rows:
@@ -188,9 +188,10 @@ def pieces(state: State, roots: Sequence[bytes]) -> Iterator[list[Piece]]:
             folder = b"/".join(folder_of(_inside(roots[row[2]], row[1]), depth))
             for piece in _cut(row, known[(row[2], folder, row[3])], _done(state, row)):
                 batch.append(piece)
-                if len(batch) >= 512 or sum(each.length for each in batch) >= SEGMENT:
+                held += piece.length
+                if len(batch) >= 512 or held >= SEGMENT:
                     yield batch
-                    batch = []
+                    batch, held = [], 0
     if batch:
         yield batch
 
@@ -204,9 +205,10 @@ def _done(state: State, row: Any) -> set[int]:
 def _cut(row: Any, group: int, done: set[int]) -> Iterator[Piece]:
     file, path, _, kind, size, used, mtime, dev, ino = row
     name, sparse = os.fsdecode(path), used < size
-    for at in range(0, max(size, 1), step_of(name, size, sparse)):
+    step = step_of(name, size, sparse)
+    for at in range(0, max(size, 1), step):
         if at not in done:
-            length = min(step_of(name, size, sparse), size - at)
+            length = min(step, size - at)
             yield Piece(file, name, group, kind, at, length, size, mtime, dev, ino, sparse)
 
 

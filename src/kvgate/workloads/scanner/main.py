@@ -23,8 +23,8 @@ def main(words: Sequence[str] | None = None) -> int:
     """Scan what the JSON object ``words[0]`` asks for, or be a worker (``--worker SETTINGS``)."""
     argv = sys.argv[1:] if words is None else words
     if argv[0] == "--worker":
-        told = json.loads(argv[1])
-        serve(sys.stdin.buffer, sys.stdout.buffer, Settings(tuple(told[0]), *told[1:]))
+        settings = Settings.from_json(json.loads(argv[1]))
+        serve(sys.stdin.buffer, sys.stdout.buffer, settings)
         return 0
     asked = Asked(**json.loads(argv[0]))
     try:

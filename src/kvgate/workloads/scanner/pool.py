@@ -111,10 +111,6 @@ class Processes:
         """Wait for pieces that are done, in any order."""
         return self._done.get()
 
-    def pids(self) -> list[int]:
-        """Return the process ids of the workers that there are now."""
-        return [each.pid for each in list(self._workers)]
-
     def _tend(self, worker: _Worker | None) -> None:
         """Pass requests on to one worker; one that ends early is replaced, twice at most."""
         try:

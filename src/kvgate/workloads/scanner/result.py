@@ -111,7 +111,11 @@ def _distinct(index: Index) -> tuple[int, int, int]:
     """Return how many distinct digests there are, the sum of their bytes, and of bytes²."""
     keys, _, sizes = index.rows()
     if hashing.np is None:
-        first = [at for at, key in enumerate(keys) if not at or key >> 12 != keys[at - 1] >> 12]
+        first = [
+            at
+            for at, key in enumerate(keys)
+            if not at or key >> GROUP_BITS != keys[at - 1] >> GROUP_BITS
+        ]
         kept = [sizes[at] for at in first]
         return len(kept), sum(kept), sum(each * each for each in kept)
     kept = sizes[_firsts(keys)].astype("u8")
@@ -139,8 +143,8 @@ class _Groups:
         last = len(keys) - 1
         if hashing.np is None:
             for at, key in enumerate(keys):
-                shared = (at and keys[at - 1] >> 12 == key >> 12) or (
-                    at < last and keys[at + 1] >> 12 == key >> 12
+                shared = (at and keys[at - 1] >> GROUP_BITS == key >> GROUP_BITS) or (
+                    at < last and keys[at + 1] >> GROUP_BITS == key >> GROUP_BITS
                 )
                 self._count(key & GROUP_MASK, sizes[at], 0 if shared else sizes[at])
         elif len(keys):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvgate.workloads.scanner.errors import ScanError
 from kvgate.workloads.scanner.hashing import ALGORITHM
-from kvgate.workloads.scanner.index import Index
+from kvgate.workloads.scanner.index import COLUMNS, Index
 from kvgate.workloads.scanner.kinds import shown
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Totals:
         """Return the threshold of each block size, for workers to leave out what is above."""
         return {size: index.below for size, index in self.indexes.items()}
 
-    def rows_to(self, state: State) -> None:
+    def _save_rows(self, state: State) -> None:
         """Write rows that came since the last time."""
         for table, rows in self._rows.items():
             state.put(table, rows)
@@ -86,11 +86,11 @@ class Totals:
     def save(self, state: State) -> None:
         """Write everything, in one transaction: what counts is the last that was finished."""
         state.db.execute("BEGIN IMMEDIATE")
-        self.rows_to(state)
+        self._save_rows(state)
         if state.kept:
             for size, index in self.indexes.items():
                 packed = index.packed()
-                for name in ("keys", "counts", "sizes"):
+                for name in COLUMNS:
                     state.put_blob(f"{size} {name}", packed[name])
             state.set("totals", self._plain())
         state.db.execute("COMMIT")
@@ -114,5 +114,5 @@ class Totals:
         self.samples = plain["samples"]
         self.levels = dict(plain["levels"])
         for size, below in plain["below"]:
-            blobs = {name: state.blob(f"{size} {name}") for name in ("keys", "counts", "sizes")}
+            blobs = {name: state.blob(f"{size} {name}") for name in COLUMNS}
             self.indexes[size].merge({"below": below, **blobs})

@@ -25,13 +25,18 @@ class Level:
 
 
 class Unit:
-    """Scans pieces one after the other; `packed` is all that came out, for `Totals.merge`."""
+    """Scans pieces one after the other; `packed` is all that came out, for `Totals.merge`.
+
+    ``base`` is the size of the blocks that are hashed themselves (0 without fixed ones),
+    ``chunker`` what cuts chunks, or None.
+    """
 
     def __init__(self, settings: Settings, below: dict[int, int], reader: Reader) -> None:
         self._settings = settings
-        self._reader = reader
-        self._sampler = Sampler(settings.rate)
-        self._chunker = chunks.chunker() if settings.chunked else None
+        self.base = settings.sizes[0] if settings.sizes else 0
+        self.reader = reader
+        self.sampler = Sampler(settings.rate)
+        self.chunker = chunks.chunker() if settings.chunked else None
         self.levels = {size: Level(settings.limit) for size in settings.levels()}
         for size, level in self.levels.items():
             level.index.below = below.get(size, EVERYTHING)
@@ -45,7 +50,7 @@ class Unit:
         """Scan `piece`; what hinders that becomes a problem with its path, never an exception."""
         counted = self.bytes
         try:
-            with self._reader.open(piece) as file:
+            with self.reader.open(piece) as file:
                 Course(self, file, piece).run()
         except (ScanError, OSError) as err:
             told = err.message if isinstance(err, ScanError) else err.strerror or str(err)
@@ -98,33 +103,13 @@ class Unit:
             "bytes": self.bytes,
             "hole_bytes": self.hole_bytes,
             "left_out": self.left_out,
-            "through_cache": self._reader.through_cache,
+            "through_cache": self.reader.through_cache,
             "groups": self.groups,
             "parts": self.parts,
             "tensors": self.tensors,
             "problems": self.problems,
-            "samples": self._sampler.sums,
+            "samples": self.sampler.sums,
         }
-
-    @property
-    def chunker(self) -> Any:
-        """Return what cuts chunks, or None."""
-        return self._chunker
-
-    @property
-    def sampler(self) -> Sampler:
-        """Return what compresses samples."""
-        return self._sampler
-
-    @property
-    def reader(self) -> Reader:
-        """Return the buffer that is read into."""
-        return self._reader
-
-    @property
-    def base(self) -> int:
-        """Return the size of the blocks that are hashed themselves; 0 without fixed ones."""
-        return self._settings.sizes[0] if self._settings.sizes else 0
 
 
 def _keys(numbers: Any, group: int) -> Any:
