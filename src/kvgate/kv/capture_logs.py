@@ -43,12 +43,9 @@ def access_log(path: Path, blinder: Blinder) -> Iterator[Seen]:
         if type(value) is not dict:
             raise where.wrong("no object: an access log is a JSON object a line")
         body = _body(where, value)
-        output = _output(value)
-        time_s = _time(where, value)
-        if (tokens := _tokens(body)) is not None:
-            yield blinder.of_tokens(time_s, tokens, output)
-        elif (prompt := prompt_of(body)) is not None:
-            yield blinder.of_text(time_s, prompt, output)
+        seen = seen_of(blinder, _time(where, value), body, _output(value))
+        if seen is not None:
+            yield seen
 
 
 def engine_log(path: Path, blinder: Blinder) -> Iterator[Seen]:
@@ -82,7 +79,15 @@ def _body(where: Where, value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-def prompt_of(body: dict[str, Any]) -> str | None:
+def seen_of(blinder: Blinder, time_s: float, body: dict[str, Any], output: int) -> Seen | None:
+    """Return what is written of a request's body; None where it has no prompt."""
+    if (tokens := _tokens(body)) is not None:
+        return blinder.of_tokens(time_s, tokens, output)
+    prompt = _prompt(body)
+    return None if prompt is None else blinder.of_text(time_s, prompt, output)
+
+
+def _prompt(body: dict[str, Any]) -> str | None:
     """Return the text that a request's prefix is: tools and messages, or prompt; None for none.
 
     Equal beginnings give equal texts, as chat templates put tools before the messages.

@@ -22,7 +22,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from kvgate.kv.capture import Blinder, Seen, Writer
-from kvgate.kv.capture_logs import prompt_of
+from kvgate.kv.capture_logs import seen_of
 
 MOST_BODY = 32 * 2**20
 """Bytes of a body that is hashed, at most."""
@@ -145,10 +145,7 @@ def hashed(blinder: Blinder, time_s: float, body: bytes, output: int) -> Seen | 
         value: Any = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    if type(value) is not dict:
-        return None
-    prompt = prompt_of(value)
-    return None if prompt is None else blinder.of_text(time_s, prompt, output)
+    return seen_of(blinder, time_s, value, output) if type(value) is dict else None
 
 
 def _look(kept: _Request, piece: bytes) -> None:

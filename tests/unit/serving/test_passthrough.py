@@ -109,6 +109,17 @@ def test_streams_pass_untouched_and_are_counted() -> None:
     assert set(first) == {"timestamp", "input_length", "output_length", "hash_ids", "block_size"}
 
 
+def test_prompts_of_token_ids_are_in_the_trace() -> None:
+    async def body(client: ClientSession, url: str, _: Engine, __: Passthrough) -> None:
+        sent = json.dumps({"prompt": [900_000_000_001, *range(39)]}).encode()
+        async with client.post(f"{url}/v1", data=sent) as answer:
+            assert await answer.read() == b"".join(PIECES)
+
+    (line,) = run(body)
+    assert (line["input_length"], len(line["hash_ids"])) == (40, 3)
+    assert 900_000_000_001 not in line["hash_ids"]
+
+
 def test_lines_come_in_order_of_arrival() -> None:
     async def body(client: ClientSession, url: str, engine: Engine, proxy: Passthrough) -> None:
         engine.release.clear()
