@@ -34,7 +34,7 @@ def test_agreed_trace_assessed(bench: Bench) -> None:
     began = datetime.datetime.now(datetime.UTC)
     found, digest = _assessed(bench, load)
     facts = {"sha256": digest, "shared": found.shared, "cold": found.cold}
-    facts |= {name: dataclasses.asdict(each) for name, each in (("totals", found.totals),)}
+    facts |= {"totals": dataclasses.asdict(found.totals)}
     facts |= {each.name: {"blocks": each.blocks, "tokens": each.tokens} for each in found.levels}
     facts |= {"windows": [dataclasses.asdict(each) for each in found.windows]}
     kept = _kept(bench, ("kvgate", "assess", load.trace or "generated"), facts, began)

@@ -149,7 +149,7 @@ def _levels(text: str) -> tuple[int, ...]:
     return tuple(sorted(set(levels)))
 
 
-def show(arguments: argparse.Namespace, sheet: Sheet, document: dict[str, Any]) -> None:
+def show(arguments: argparse.Namespace, sheet: Sheet, document: Any) -> None:
     """Print `sheet` (or, with --json, `document`), and write it as a page where --out says.
 
     Raises UsageError where that file is there or can't be written.

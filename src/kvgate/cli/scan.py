@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -24,25 +23,17 @@ _SPACED = re.compile(r"([0-9.])([A-Za-z])")
 
 def scan_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     """Scan and show; 0: all was read, 2: something was left out, 3: a host could not be asked."""
-    from kvgate.cli.places import templates_of, write_new
-    from kvgate.report import scanned as report
-    from kvgate.report.sheet import page, text
+    from kvgate.cli.predict import show
+    from kvgate.report.scanned import sheet
 
     asked = asked_of(arguments)
-    if bool(arguments.host) + bool(arguments.dask) > 1:
+    if arguments.host and arguments.dask:
         raise UsageError("scan takes --host or --dask, not both")
     if arguments.out and Path(arguments.out).exists():
         raise UsageError(f"{arguments.out}: is there; nothing was scanned")
     found = _found(arguments, asked)
-    sheet = report.sheet(found)
-    if arguments.out:
-        write_new(arguments.out, page(sheet, templates_of(arguments)))
-    if arguments.json:
-        documents = {each.where: each.document for each in found}
-        shown = documents if arguments.host else next(iter(documents.values()))
-        print(json.dumps(shown, indent=1, allow_nan=False))
-    else:
-        print("\n".join(text(sheet)))
+    documents = {each.where: each.document for each in found}
+    show(arguments, sheet(found), documents if arguments.host else documents["here"])
     for each in found:
         if each.problem is not None:
             print(plain(f"{each.where}: {each.problem}"), file=sys.stderr)

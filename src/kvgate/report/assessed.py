@@ -58,7 +58,7 @@ def _distinct(found: Assessment) -> str:
     distinct = found.totals.distinct
     about = "about " if found.parts else ""
     size = found.bytes_of(distinct * found.block_tokens)
-    told = f" ({size / 1e12:.4g} TB)" if size is not None else ""
+    told = f" ({_size(size)})" if size is not None else ""
     return f"{about}{distinct:,.0f} distinct{told}"
 
 
@@ -67,7 +67,7 @@ def _capacity(found: Assessment) -> Part:
     for blocks in capacities(found):
         share, error = found.share_at(blocks)
         size = found.bytes_of(float(blocks) * found.block_tokens)
-        told = f"{size / 1e12:.4g} TB" if size is not None else ""
+        told = _size(size) if size is not None else ""
         lines.append(Line((f"{blocks:,}", told, f"{share:.2%}{_error(error)}")))
     table = Table(
         "LRU of one level", ("blocks", "bytes", "input tokens hit"), tuple(lines), (0, 1, 2)
@@ -113,7 +113,7 @@ def _tiers(found: Assessment) -> Iterator[Part]:
 
 
 def _level(found: Assessment, level: Level) -> Line:
-    size = "not told" if level.size is None else f"{level.size / 1e12:.4g} TB"
+    size = "not told" if level.size is None else _size(level.size)
     blocks = "no end" if level.blocks >= INFINITE else f"{level.blocks:,}"
     shares = _shares(level.tokens, found.curve.most[1], found)
     return Line((level.name, size, blocks, *shares))
@@ -122,7 +122,7 @@ def _level(found: Assessment, level: Level) -> Line:
 def _shares(tokens: float, hits: float, found: Assessment) -> tuple[str, str, str]:
     of_input = tokens / max(found.totals.input_tokens, 1)
     size = found.bytes_of(tokens) or 0.0
-    return f"{tokens / hits if hits else 0:.2%}", f"{of_input:.2%}", f"{size / 1e12:.4g} TB"
+    return f"{tokens / hits if hits else 0:.2%}", f"{of_input:.2%}", _size(size)
 
 
 def _bandwidth(found: Assessment) -> Part:
@@ -150,7 +150,11 @@ def _window(found: Assessment, window: WindowStatistics) -> Iterator[Line]:
 
 
 def _volume(size: float, span: float) -> str:
-    return f"{size / 1e12:.4g} TB, {size / span / 1e9:.3g} GB/s on average"
+    return f"{_size(size)}, {size / span / 1e9:.3g} GB/s on average"
+
+
+def _size(size: float) -> str:
+    return f"{size / 1e12:.4g} TB"
 
 
 def _time(seconds: float) -> str:

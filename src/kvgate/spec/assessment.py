@@ -11,7 +11,7 @@ from kvgate.spec.inventory import fingerprint
 
 Many = Annotated[int, pydantic.Field(ge=1, le=1_000_000)]
 Tier = Annotated[Size, within("1 B", "1000 PB")]
-Digest = Annotated[str, pydantic.AfterValidator(lambda value: fingerprint(value))]
+Digest = Annotated[str, pydantic.AfterValidator(fingerprint)]
 
 
 class GeneratedTrace(Strict):
