@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from kvgate.engine import estimate_pts, path_traffic, perftest
+from kvgate.engine import estimate_pts
 from kvgate.serving.config import MODELS
 from kvgate.spec.failover import FailoverWorkload
 from kvgate.spec.inventory import Inventory
@@ -16,6 +16,7 @@ from kvgate.workloads.pts import Range
 _PREFILL_TOK_S = 900.0  # the embedded engine's prefill on one core of a 2-core VM, measured
 _ENGINE_START_S = 2.0  # to start and stop the embedded engine once, measured there too
 _FACTS_S = 5.0  # asking hosts for facts in parallel, measured
+_AROUND_S = 3.0  # to begin and to end one reading of paths, or one run of perftest
 _MODEL = "tiny"
 
 
@@ -135,12 +136,11 @@ def _fabric(loads: Workloads, inventory: Inventory | None) -> dict[str, Cost]:
     subsystems = sum(len(host.declared.nvmeof) for host in hosts)
     links = sum(len(host.declared.fabric) for host in hosts)
     costs: dict[str, Cost] = {}
-    if loads.paths and subsystems:
-        each = path_traffic.estimate(loads.paths, subsystems)
-        costs["paths"] = Cost(each.seconds, 0)
-    if loads.perftest and links:
-        each = perftest.estimate(loads.perftest, links)
-        costs["perftest"] = Cost(each.seconds, 0)
+    if loads.paths and subsystems:  # one after the other
+        costs["paths"] = Cost(subsystems * (loads.paths.runtime.to("s") + _AROUND_S), 0)
+    if loads.perftest and links:  # each in both directions by each tool, and all together once
+        runs = len(loads.perftest.tools) * (2 * links + 1)
+        costs["perftest"] = Cost(runs * (loads.perftest.runtime.to("s") + _AROUND_S), 0)
     return costs
 
 

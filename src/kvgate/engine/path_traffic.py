@@ -15,18 +15,12 @@ from kvgate.probes.base import as_root, reading, refusal, untold
 from kvgate.spec.fabric import NvmeSubsystem
 from kvgate.spec.fabric_load import PathsWorkload
 from kvgate.witness import Answer, Witness
-from kvgate.workloads.base import Estimate
 from kvgate.workloads.fio import Around
 
 MEASURES = ("nvmeof.least_path_share", "nvmeof.read_bw")
 SHARE = "nvmeof.path_share"
 _HEAD = re.compile(r"nvme[0-9]{1,5}n[0-9]{1,5}")
 _SLACK_S = 60.0
-
-
-def estimate(workload: PathsWorkload, subsystems: int) -> Estimate:
-    """Return what it takes: reads only, one subsystem after the other."""
-    return Estimate(seconds=subsystems * (workload.runtime.to("s") + 3.0), bytes_written=0)
 
 
 def argv(witness: Witness, heads: tuple[str, ...], workload: PathsWorkload) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from kvgate.parse import perftest
 from kvgate.probes.base import NOT_FOUND, PLAIN, reading, refusal, untold
 from kvgate.spec.fabric_load import PerftestWorkload, Tool
 from kvgate.witness import Answer, Testimony, Witness
-from kvgate.workloads.base import Estimate
 
 MEASURES = ("perftest.rate", "perftest.of_line_rate")
 _ANSWER_S = 60.0
@@ -59,12 +58,6 @@ class Run:
     def server(self) -> Side:
         """Return who listens."""
         return self.receiver if self.tool == "ib_write_bw" else self.sender
-
-
-def estimate(workload: PerftestWorkload, links: int) -> Estimate:
-    """Return what it takes: each pair in both directions by each tool, and all together once."""
-    runs = len(workload.tools) * (2 * links + 1)
-    return Estimate(seconds=runs * (workload.runtime.to("s") + 3.0), bytes_written=0)
 
 
 def argv(side: Side, run: Run, workload: PerftestWorkload) -> tuple[str, ...]:
