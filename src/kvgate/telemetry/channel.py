@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import threading
 import time
-import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
@@ -80,12 +79,7 @@ class Channel:
         self._start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: types.TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop()
         self._tell()
 

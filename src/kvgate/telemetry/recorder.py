@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime
 import threading
-import time
-import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -44,9 +42,10 @@ class Journal(Protocol):
 class Recorder:
     """The one writer of the telemetry of the run at `path`, whose lock its caller holds.
 
-    Thread-safe. No trouble with the disk ends the work that is watched: it is told to `on_trouble`,
-    what could not be written is counted, and writing goes on in a new log once it can. What a crash
-    left as a log becomes columnar when the next recorder of the run begins.
+    Thread-safe. `clock` tells seconds since 1970 UTC and never steps. No trouble with the disk ends
+    the work that is watched: it is told to `on_trouble`, what could not be written is counted, and
+    writing goes on in a new log once it can. What a crash left as a log becomes columnar when the
+    next recorder of the run begins.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class Recorder:
         *,
         journal: Journal,
         on_trouble: Callable[[str], None],
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float],
     ) -> None:
         self.lost = 0  # samples that could not be written
         self._folder = path / SERIES
@@ -81,12 +80,7 @@ class Recorder:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: types.TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
 
@@ -146,8 +140,7 @@ class Recorder:
     def _write(self, *, last: bool) -> None:
         """Write what has waited long enough, all of it at the `last`; begin a new log each hour."""
         now = self._clock()
-        due = last or int(now // BLOCK_S) != self._slot
-        if not due:
+        if not last and int(now // BLOCK_S) == self._slot:
             return
         self._slot = int(now // BLOCK_S)
         with self._lock:
@@ -155,14 +148,14 @@ class Recorder:
                 if len(stream):
                     self._flush(stream)
             self._flush_events()
-            old = self._log if last or int(now // 3600) != self._hour else None
-            if old is not None:
+            log, over = self._log, last or int(now // 3600) != self._hour
+            if over:
                 self._log = None
-        self._guarded(self._log.sync if old is None and self._log else lambda: None)
-        if old is not None:
-            self._guarded(old.close)
-            if not last:
-                self._tidy()
+        if log is None:
+            return
+        self._guarded(log.close if over else log.sync)
+        if over and not last:
+            self._tidy()
 
     def _flush(self, stream: Stream) -> None:
         """Write what `stream` holds as a block; its lock is held."""
@@ -202,7 +195,7 @@ class Recorder:
         """Tell whether there is a log to write to; begins one where it is time."""
         if self._log is not None:
             return True
-        if self._failed_at is not None and time.monotonic() - self._failed_at < RETRY_S:
+        if self._failed_at is not None and self._clock() - self._failed_at < RETRY_S:
             return False
         self._guarded(self._begin)
         return self._log is not None
@@ -224,7 +217,7 @@ class Recorder:
         try:
             change()
         except KvgateError as err:
-            self._log, self._failed_at = None, time.monotonic()
+            self._log, self._failed_at = None, self._clock()
             self._on_trouble(f"telemetry can't be written: {err.message}")
             return False
         return True

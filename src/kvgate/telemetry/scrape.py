@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-import types
 import urllib.request
 from typing import Self
 
@@ -45,12 +44,7 @@ class Scraper:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: types.TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join(_TIMEOUT_S + 1)
 
