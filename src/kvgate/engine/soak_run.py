@@ -94,7 +94,6 @@ class Soak:
     stop: threading.Event
     on_progress: OnProgress
     opened: contextlib.ExitStack  # what is stopped at the end, in reverse order
-    watching: Watching | None = None
 
     def to_its_end(self) -> bool:
         """Do steps 2 to 6; see `soak`."""
@@ -108,12 +107,12 @@ class Soak:
                 ways = self.opened.enter_context(
                     Connections(self.setup.inventory.value, self.setup.recordings)
                 )
-                self._sample(ways)  # 2
+                watching = self._sample(ways)  # 2
                 at = self._stations(ways)  # 3
-                for each in at:
-                    self._scrape(each)
+                for each in at:  # their engines' URLs are the same for the whole soak
+                    watching.scrape(each.name, "soak", f"{each.engine.base_url}/metrics")
                 for number in left:
-                    if self.stop.is_set() or not self._window(number, windows, at):  # 4
+                    if self.stop.is_set() or not self._window(number, windows, at, watching):  # 4
                         break
         if any(window_key(n) not in self.run.finished_blocks() for n in left):
             self.run.event("note", text="the soak was told to stop; it can be resumed")
@@ -181,35 +180,22 @@ class Soak:
             raise NotRunError(tuple(reasons) or ("no host has the role serving",))
         return found
 
-    def _sample(self, ways: Connections) -> None:
+    def _sample(self, ways: Connections) -> Watching:
         watching = Watching(
             self.run.path,
             [ways.to(host) for host in self.setup.inventory.value.with_role("all")],
             journal=self.run.event,
-            on_note=self._gap,
             settings=Settings(every_s=self.load.sample_every.to("s"), deadline_s=self._deadline_s),
         )
-        self.watching = self.opened.enter_context(watching)
+        return self.opened.enter_context(watching)
 
-    def _scrape(self, at: Station) -> None:
-        """Record the metrics of a host's engine too; its URL is the same for the whole soak."""
-        if self.watching is not None:
-            self.watching.scrape(at.name, "soak", f"{at.engine.base_url}/metrics")
-
-    def _counts(self) -> dict[str, int]:
-        return self.watching.counts() if self.watching is not None else {}
-
-    def _gap(self, text: str) -> None:
-        with contextlib.suppress(KvgateError):  # the run's own trouble shows where it is written
-            self.run.event("note", text=f"telemetry: {text}")
-
-    def _window(self, number: int, windows: int, at: Sequence[Station]) -> bool:
+    def _window(self, number: int, windows: int, at: Sequence[Station], watching: Watching) -> bool:
         """Soak one window; return whether it is whole. One that is not is discarded."""
         key = window_key(number)
         due = scheduled(self.load.faults, number - 1, self.load.window.to("s"))
         awaits = f"its end, and {due[0].fault.fault}" if due else "its end"
         self.on_progress(f"window {number} of {windows}", awaits)
-        counts = self._counts()
+        counts = watching.counts()
         self.run.begin_block(key)
         one = functools.partial(
             soak_window, load=self.load, due=due, stop=self.stop, journal=self._journal
@@ -225,7 +211,7 @@ class Soak:
         if self.stop.is_set():
             self.run.discard_block(key, "the soak was told to stop in mid-window")
             return False
-        taken += [_samples(host, n - counts[host]) for host, n in self._counts().items()]
+        taken += [_samples(host, n - counts[host]) for host, n in watching.counts().items()]
         self._record(key, taken, window=str(number))
         self.run.end_block(key)
         self.on_progress(f"window {number} of {windows}, {_summary(taken)}")

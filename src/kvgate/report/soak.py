@@ -8,6 +8,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from kvgate.model.quantity import UNITS, Quantity
 from kvgate.model.record import Measurement
@@ -16,7 +17,9 @@ from kvgate.report.series import thinned, unit_of
 from kvgate.report.sources import JournalEvent, Sources
 from kvgate.report.timeline import Panel, Point, Shade
 from kvgate.report.views import Chart
-from kvgate.telemetry.archive import Archive, has_telemetry
+
+if TYPE_CHECKING:
+    from kvgate.telemetry.archive import Archive
 
 _BINS = 240
 _TITLES = {
@@ -196,6 +199,8 @@ class _Cpu:
 
 def _telemetry(sources: Sources, began: datetime.datetime, end_s: float) -> tuple[Panel, ...]:
     """Return the panel of CPU load over all hosts, or nothing where no sample has it."""
+    from kvgate.telemetry.archive import Archive, has_telemetry  # with NumPy: of soaks only
+
     cpu = _Cpu()
     if has_telemetry(sources.run.path):
         _of_archive(Archive(sources.run.path), began.timestamp(), end_s, cpu)

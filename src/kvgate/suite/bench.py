@@ -8,6 +8,7 @@ import datetime
 import itertools
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kvgate.engine import destroy
 from kvgate.engine.gate import MOST_TEXT
@@ -15,7 +16,7 @@ from kvgate.engine.left_faults import undo_left
 from kvgate.engine.progress import Progress
 from kvgate.engine.scope import connect, kept_in
 from kvgate.engine.workspace import Setup
-from kvgate.errors import NotRunError, StoreError
+from kvgate.errors import NotRunError
 from kvgate.model.record import ALL_HOSTS, EvidenceRef, Measurement, Reading
 from kvgate.probes.base import Probe
 from kvgate.spec.baseline import Baseline
@@ -28,11 +29,12 @@ from kvgate.suite.kernel_window import KernelWindow
 from kvgate.suite.looks import Looks
 from kvgate.suite.survey import Surveys
 from kvgate.suite.timings import Timings
-from kvgate.telemetry.channel import Settings
-from kvgate.telemetry.watching import Watching
 from kvgate.untrusted import mask
 from kvgate.witness import Answer, Witness
 from kvgate.workloads.devices import Consent
+
+if TYPE_CHECKING:
+    from kvgate.telemetry.watching import Watching
 
 _asking_for: contextvars.ContextVar[str] = contextvars.ContextVar("asking_for", default="")
 
@@ -274,20 +276,16 @@ class Bench:
         if self._watching is not None:
             yield self._watching
             return
+        from kvgate.telemetry.channel import Settings  # with NumPy, and few gates record
+        from kvgate.telemetry.watching import Watching
+
         ways = [
             self.connections.to(host)
             for host in (self.hosts() if hosts is None else hosts)
             if host.transport != "recorded" and not host.is_device
         ]
-
-        def note(text: str) -> None:
-            with contextlib.suppress(StoreError):  # the run's own trouble shows where it is written
-                self.run.event("note", text=f"telemetry: {text}")
-
         settings = Settings(every_s=every_s, deadline_s=deadline_s)
-        with Watching(
-            self.run.path, ways, journal=self.run.event, on_note=note, settings=settings
-        ) as watching:
+        with Watching(self.run.path, ways, journal=self.run.event, settings=settings) as watching:
             self._watching = watching
             try:
                 yield watching

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
+from kvgate.errors import KvgateError
 from kvgate.telemetry.channel import Channel, Settings
 from kvgate.telemetry.hostclock import ControllerClock
 from kvgate.telemetry.recorder import Journal, Recorder
@@ -25,8 +25,8 @@ _AT_ONCE = 32
 class Watching:
     """Records the telemetry of `ways` into the run at `path` from ``with`` to its end.
 
-    The caller holds the run's lock. `on_note` is told what is missing and why; nothing that goes
-    wrong with telemetry ends the block.
+    The caller holds the run's lock. What is missing and why is noted in the `journal`; nothing that
+    goes wrong with telemetry ends the block.
     """
 
     def __init__(
@@ -35,20 +35,18 @@ class Watching:
         ways: Sequence[Transport],
         *,
         journal: Journal,
-        on_note: Callable[[str], None],
-        settings: Settings | None = None,
+        settings: Settings,
         settings_of: Mapping[str, Settings] | None = None,
     ) -> None:
         self._clock = ControllerClock()
-        self._every_s = (settings or Settings()).every_s
+        self._journal = journal
+        self._every_s = settings.every_s
         self._recorder = Recorder(
-            path, journal=journal, on_trouble=on_note, clock=lambda: self._clock.ms() / 1000
+            path, journal=journal, on_trouble=self._note, clock=lambda: self._clock.ms() / 1000
         )
         own = settings_of or {}
         self.channels = tuple(
-            Channel(
-                way, self._recorder, self._clock, own.get(way.name, settings or Settings()), on_note
-            )
+            Channel(way, self._recorder, self._clock, own.get(way.name, settings), self._note)
             for way in ways
         )
         self._opened = contextlib.ExitStack()
@@ -67,12 +65,7 @@ class Watching:
             self._opened = opened.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: types.TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._opened.close()
 
     def scrape(self, host: str, name: str, url: str) -> None:
@@ -83,6 +76,10 @@ class Watching:
     def counts(self) -> dict[str, int]:
         """Return host → how many samples came so far."""
         return {channel.host: channel.count for channel in self.channels}
+
+    def _note(self, text: str) -> None:
+        with contextlib.suppress(KvgateError):  # the run's own trouble shows where it is written
+            self._journal("note", text=f"telemetry: {text}")
 
     def _watch(self) -> None:
         while not self._over.wait(WATCH_S):

@@ -73,13 +73,17 @@ def sampled(tmp_path_factory: Any) -> tuple[Path, list[str], dict[str, int]]:
     """Return a run in which this machine was sampled by Python and by the shell."""
     path, notes = tmp_path_factory.mktemp("run"), []
     ways = [LocalTransport("python"), LocalTransport("shell")]
+
+    def journal(kind: str, **fields: Any) -> None:
+        if kind == "note":
+            notes.append(fields["text"])
+
     with engine() as url:
         tool = ("tool.x", ("echo", '{"degrees": 41}'), "json")
         with Watching(
             path,
             ways,
-            journal=lambda _kind, **_fields: None,
-            on_note=notes.append,
+            journal=journal,
             settings=Settings(every_s=0.2, metrics={"near": url}, tools=[tool]),
             settings_of={"shell": Settings(every_s=0.2, shell_only=True)},
         ) as watching:
@@ -141,8 +145,7 @@ def test_over_ssh_there_is_one_channel_and_nothing_is_left(
         with Watching(
             tmp_path,
             [transport],
-            journal=lambda _kind, **_fields: None,
-            on_note=pytest.fail,
+            journal=lambda kind, **fields: kind != "note" or pytest.fail(fields["text"]),
             settings=Settings(every_s=0.2),
         ) as watching:
             (keeps,) = watching.channels
