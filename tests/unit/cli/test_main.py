@@ -53,6 +53,15 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_check_and_plan_import_no_probe() -> None:
+    code = "import sys, kvgate.cli.prepare, kvgate.engine.check; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "kvgate.engine.estimate" in done.stdout
+    assert "kvgate.probes" not in done.stdout
+
+
 @given(st.text())
 def test_no_control_character_reaches_the_terminal(text: str) -> None:
     assert all(c.isprintable() or c == "\n" for c in plain(text))
