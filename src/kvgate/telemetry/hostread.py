@@ -2,7 +2,7 @@
 
 A part of the sampler that travels (`telemetry.source`): standard library only, Python 3.8. The
 controller uses the same functions on what the shell's sampler sends and on an engine's /metrics,
-so that a series has one meaning however it came.
+so that a series has one meaning however it came; the shell reads the same files.
 
 Every reader yields (name, spec, value). A spec is ``c`` for a counter or ``l`` for a level, and
 behind it how many of the number make one unit, where that is not 1: ``l100`` are hundredths.
@@ -14,6 +14,33 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+PROC = (
+    "/proc/stat",
+    "/proc/loadavg",
+    "/proc/meminfo",
+    "/proc/vmstat",
+    "/proc/sys/fs/file-nr",
+    "/proc/diskstats",
+    "/proc/net/dev",
+    "/proc/pressure/cpu",
+    "/proc/pressure/io",
+    "/proc/pressure/memory",
+)
+SYS = (
+    "/sys/class/infiniband/*/ports/*/counters/*",
+    "/sys/class/infiniband/*/ports/*/hw_counters/*",
+    "/sys/class/nvme/nvme*/state",
+    "/sys/class/nvme/nvme*/nvme*c*n*/stat",
+    "/sys/class/nvme/nvme*/nvme*c*n*/ana_state",
+    "/sys/class/drm/card*/device/gpu_busy_percent",
+    "/sys/class/drm/card*/device/mem_busy_percent",
+    "/sys/class/drm/card*/device/mem_info_vram_used",
+    "/sys/class/drm/card*/device/mem_info_gtt_used",
+    "/sys/class/drm/card*/device/hwmon/hwmon*/power1_average",
+    "/sys/class/drm/card*/device/hwmon/hwmon*/power1_input",
+    "/sys/class/drm/card*/device/hwmon/hwmon*/temp[123]_input",
+)
+SLOW = ("/sys/class/hwmon/hwmon*/temp*_input",)
 SECTOR = 512  # what diskstats and stat count in, whatever the device's sectors (iostats.rst)
 STACKED = re.compile(r"(loop|ram|zram|dm-|md|sr|fd)\d+")  # pass their work on, or are memory
 MEMORY = {

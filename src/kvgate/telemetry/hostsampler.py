@@ -25,36 +25,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kvgate.telemetry.hostread import metrics, told  # joined by `source`
+from kvgate.telemetry.hostread import PROC, SLOW, SYS, metrics, told  # joined by `source`
 from kvgate.telemetry.hosttools import Tool, tools  # joined by `source`
 
-PROC = (
-    "/proc/stat",
-    "/proc/loadavg",
-    "/proc/meminfo",
-    "/proc/vmstat",
-    "/proc/sys/fs/file-nr",
-    "/proc/diskstats",
-    "/proc/net/dev",
-    "/proc/pressure/cpu",
-    "/proc/pressure/io",
-    "/proc/pressure/memory",
-)
-SYS = (
-    "/sys/class/infiniband/*/ports/*/counters/*",
-    "/sys/class/infiniband/*/ports/*/hw_counters/*",
-    "/sys/class/nvme/nvme*/state",
-    "/sys/class/nvme/nvme*/nvme*c*n*/stat",
-    "/sys/class/nvme/nvme*/nvme*c*n*/ana_state",
-    "/sys/class/drm/card*/device/gpu_busy_percent",
-    "/sys/class/drm/card*/device/mem_busy_percent",
-    "/sys/class/drm/card*/device/mem_info_vram_used",
-    "/sys/class/drm/card*/device/mem_info_gtt_used",
-    "/sys/class/drm/card*/device/hwmon/hwmon*/power1_average",
-    "/sys/class/drm/card*/device/hwmon/hwmon*/power1_input",
-    "/sys/class/drm/card*/device/hwmon/hwmon*/temp[123]_input",
-)
-SLOW = ("/sys/class/hwmon/hwmon*/temp*_input",)
 STATES = re.compile(r"/(state|ana_state)$")
 QUESTION = re.compile(r"^q (\d{1,9})$", re.MULTILINE)
 MOST_FILES = 4000

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kvgate.telemetry.hostread import PROC, SLOW, SYS
+
 _PARTS = ("hostread.py", "hosttools.py", "hostsampler.py")
 _JOINT = re.compile(r"^( *)from kvgate\.telemetry\.\w+ import .*$", re.MULTILINE)
 _FUTURE = "from __future__ import annotations\n"
@@ -28,12 +30,7 @@ while :; do
   now
   if [ "$ms" -ge "$slow" ]; then
     slow=$(( ms + $4 ))
-    set -- "$1" "$2" "$3" "$4" /proc/loadavg /proc/meminfo /proc/vmstat /proc/sys/fs/file-nr \
-      /proc/diskstats /proc/net/dev /proc/pressure/cpu /proc/pressure/io /proc/pressure/memory \
-      /sys/class/infiniband/*/ports/*/counters/* /sys/class/infiniband/*/ports/*/hw_counters/* \
-      /sys/class/nvme/nvme*/state /sys/class/nvme/nvme*/nvme*c*n*/stat \
-      /sys/class/nvme/nvme*/nvme*c*n*/ana_state /sys/class/drm/card*/device/*_busy_percent \
-      /sys/class/drm/card*/device/hwmon/hwmon*/power1_average /sys/class/hwmon/hwmon*/temp*_input
+    set -- "$1" "$2" "$3" "$4" FILES
     was=$ms; clock=$(date +%s.%N)
   fi
   read -r cpu </proc/stat
@@ -48,7 +45,7 @@ while :; do
   f=00$(( w % 1000 )); f=${f#"${f%???}"}
   sleep "$(( w / 1000 )).$f" || sleep 1 || exit 1
 done
-"""
+""".replace("FILES", " ".join((*PROC[1:], *SYS, *SLOW)))  # of /proc/stat the first line is told
 """Runs the Python of a host where it is at least 3.8; else it samples by itself: a `grep` and a
 `sleep` each second, and a `date` a minute. It has no slow tools and no kernel log."""
 
