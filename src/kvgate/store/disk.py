@@ -200,14 +200,16 @@ def replace(path: Path, data: bytes) -> None:
     with File(temporary, new=True) as file:
         file.write(data)
         file.sync()
-    with told(path, "renaming the finished file"):
-        _system.rename(temporary, path)
-    sync_folder(path.parent)
+    _name(temporary, path)
 
 
 def publish(temporary: Path, path: Path) -> None:
     """Give a file that was written whole its own name, `path`, and wait until it has it."""
     sync_file(temporary)
+    _name(temporary, path)
+
+
+def _name(temporary: Path, path: Path) -> None:
     with told(path, "renaming the finished file"):
         _system.rename(temporary, path)
     sync_folder(path.parent)

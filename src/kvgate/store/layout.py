@@ -19,7 +19,7 @@ MEASUREMENTS = "measurements.jsonl"
 EVIDENCE = "evidence"
 TELEMETRY = "telemetry.jsonl"
 SERIES = "telemetry"
-"""The folder of telemetry's logs and columnar files (`kvgate.telemetry.files`)."""
+"""The folder of telemetry's logs and columnar files (`kvgate.telemetry.hours`)."""
 LOCK = "lock"
 SUMS = "SHA256SUMS"
 

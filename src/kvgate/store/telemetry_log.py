@@ -51,14 +51,12 @@ class LogWriter:
         self.firm = 0  # bytes known to be on the medium
         disk.sync_folder(path.parent)
 
-    def add(self, kind: bytes, payload: bytes) -> int:
-        """Add a record of `kind`, one letter, and return where it begins."""
+    def add(self, kind: bytes, payload: bytes) -> None:
+        """Add a record of `kind`, one letter."""
         head = _digest(self._head, kind, payload)
-        start = self.size
         self._file.write(_HEAD.pack(_MARK, len(payload), kind, head), payload)
         self._head = head
         self.size += _HEAD.size + len(payload)
-        return start
 
     def sync(self) -> None:
         """Return once every record is on the medium."""
