@@ -8,6 +8,7 @@ import csv
 import datetime
 import fnmatch
 import io
+import itertools
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -154,13 +155,14 @@ def _overview(arguments: argparse.Namespace, archive: Archive) -> str:
     kinds: dict[str, collections.Counter[str]] = {}
     for event in archive.events():
         kinds.setdefault(str(event["host"]), collections.Counter())[str(event["kind"])] += 1
-    for host in sorted({each.host for each in series}):
-        rows += _of_host(archive, host, [each for each in series if each.host == host], gaps)
+    for host, found in itertools.groupby(series, lambda each: each.host):
+        of_host = list(found)
+        rows += _of_host(archive, host, of_host, gaps)
         if counts := kinds.get(host):
             told = ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items()))
             rows.append(f"  events: {told}")
         if arguments.names:
-            rows += [f"  {_named(each)}" for each in series if each.host == host]
+            rows += [f"  {_named(each)}" for each in of_host]
     return "".join(f"{plain(row)}\n" for row in rows)
 
 
