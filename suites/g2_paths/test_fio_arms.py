@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import cast
 
-from kvgate.errors import KvgateError
 from kvgate.load.workload import in_random_order
 from kvgate.model.record import Reading
 from kvgate.spec.inventory import Host
 from kvgate.spec.ratio import AGAIN
 from kvgate.spec.workload import FioArms
-from kvgate.suite import Bench, Block, NotRunError, settles
+from kvgate.suite import Bench, Block, one_by_one, settles
 from kvgate.witness import Answer
 from kvgate.workloads import ceiling, fio, fio_arms, fio_device, shapes
 
@@ -24,14 +23,7 @@ def test_jobs_on_each_arm(bench: Bench) -> None:
     """Prove which device each arm lies on, then run every job on every arm, a block a round."""
     _workload(bench)
     bench.plan_looks("arms")
-    errors: list[KvgateError] = []
-    for host in bench.hosts("serving"):
-        try:
-            _compare(bench, host)
-        except KvgateError as err:
-            errors.append(err)
-    if errors:
-        raise next((err for err in errors if not isinstance(err, NotRunError)), errors[0])
+    one_by_one(bench.hosts("serving"), functools.partial(_compare, bench))
 
 
 def _workload(bench: Bench) -> FioArms:

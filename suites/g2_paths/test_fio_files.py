@@ -6,10 +6,9 @@ import contextlib
 import functools
 from collections.abc import Sequence
 
-from kvgate.errors import KvgateError
 from kvgate.spec.inventory import Host
 from kvgate.spec.workload import FioWorkload
-from kvgate.suite import Bench, NotRunError, settles
+from kvgate.suite import Bench, NotRunError, one_by_one, settles
 from kvgate.workloads import ceiling, fio, fio_arms
 
 VERIFY = "verify"
@@ -54,16 +53,8 @@ def _on_each_serving_host(bench: Bench, jobs: Sequence[str]) -> None:
     """Measure `jobs` on one host after the other; a host that can't be measured stops no other."""
     workload = _workload(bench)
     bench.require("" if jobs else f"the plan's workloads.fio.jobs are only: {workload.jobs}")
-    errors: list[KvgateError] = []
-    for host in bench.hosts("serving"):
-        try:
-            _measure(bench, host, workload.model_copy(update={"jobs": list(jobs)}))
-        except KvgateError as err:
-            errors.append(err)
-    if len(errors) > 1 and all(isinstance(err, NotRunError) for err in errors):
-        raise NotRunError(tuple(err.message for err in errors), hint=errors[0].hint)
-    if errors:
-        raise next((err for err in errors if not isinstance(err, NotRunError)), errors[0])
+    wanted = workload.model_copy(update={"jobs": list(jobs)})
+    one_by_one(bench.hosts("serving"), lambda host: _measure(bench, host, wanted))
 
 
 def _ceilings(bench: Bench, host: Host, folder: str) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 
-from kvgate.errors import KvgateError
 from kvgate.spec.inventory import Host
 from kvgate.spec.workload import FioGrid
-from kvgate.suite import Bench, NotRunError, settles
+from kvgate.suite import Bench, one_by_one, settles
 from kvgate.workloads import fio_arms
 from kvgate.workloads import grid as grids
 
@@ -31,16 +30,13 @@ def _swept(bench: Bench, *names: str) -> None:
     bench.require(
         *(f"the plan sets no workloads.grids.{name}" for name, grid in planned.items() if not grid)
     )
-    errors: list[KvgateError] = []
-    for name, grid in planned.items():
-        for host in bench.hosts("serving"):
-            try:
-                if grid:
-                    _measure(bench, host, name, grid)
-            except KvgateError as err:
-                errors.append(err)
-    if errors:
-        raise next((err for err in errors if not isinstance(err, NotRunError)), errors[0])
+    wanted = [
+        (host, name, grid)
+        for name, grid in planned.items()
+        for host in bench.hosts("serving")
+        if grid
+    ]
+    one_by_one(wanted, lambda each: _measure(bench, *each))
 
 
 def _measure(bench: Bench, host: Host, name: str, grid: FioGrid) -> None:

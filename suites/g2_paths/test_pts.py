@@ -8,13 +8,12 @@ import datetime
 import functools
 from collections.abc import Iterable, Iterator
 
-from kvgate.errors import KvgateError
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Measurement, Reading
 from kvgate.spec.declared import Disk
 from kvgate.spec.inventory import Host
 from kvgate.spec.pts import PtsWorkload
-from kvgate.suite import Bench, Block, NotRunError, settles
+from kvgate.suite import Bench, Block, NotRunError, one_by_one, settles
 from kvgate.witness import Answer
 from kvgate.workloads import pts, pts_place, pts_progress, pts_run
 from kvgate.workloads.fio import Place, Told
@@ -28,16 +27,7 @@ FILE = "file"
 def test_snia_tests_until_steady(bench: Bench) -> None:
     """Purge, precondition and repeat rounds on each target until SNIA's rule says steady."""
     workload = _workload(bench)
-    errors: list[KvgateError] = []
-    for target in _targets(bench, workload):
-        try:
-            target.measure()
-        except KvgateError as err:
-            errors.append(err)
-    if len(errors) > 1 and all(isinstance(err, NotRunError) for err in errors):
-        raise NotRunError(tuple(err.message for err in errors), hint=errors[0].hint)
-    if errors:
-        raise next((err for err in errors if not isinstance(err, NotRunError)), errors[0])
+    one_by_one(_targets(bench, workload), lambda target: target.measure())
 
 
 def _workload(bench: Bench) -> PtsWorkload:

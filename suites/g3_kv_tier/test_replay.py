@@ -8,18 +8,18 @@ order. Dedup and parallel reads are told apart by rounds that hold all four of t
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
-from kvgate.errors import KvgateError
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Measurement, Reading
 from kvgate.probes import devices
 from kvgate.spec.inventory import Host
 from kvgate.spec.ratio import AGAIN
 from kvgate.spec.replay import ReplayTier, ReplayWorkload
-from kvgate.suite import Bench, Block, NotRunError, evidence_of, settles
+from kvgate.suite import Bench, Block, NotRunError, evidence_of, one_by_one, settles
 from kvgate.witness import Answer, Witness
 from kvgate.workloads import fio_arms, replay, replay_result, replay_rounds
 from kvgate.workloads.replay_plan import spec_of
@@ -33,7 +33,7 @@ def test_sessions_replayed_on_each_arm(bench: Bench) -> None:
     _workload(bench)
     bench.plan_looks("replay")
     with bench.telemetry():
-        _on_each(bench, "serving", _rounds)
+        _on_each(bench, _rounds)
 
 
 @settles("G3.110")
@@ -42,21 +42,21 @@ def test_gains_of_dedup_and_of_parallel_reads(bench: Bench) -> None:
     load = _workload(bench)
     bench.require("" if load.dedup_rounds else "the plan sets no workloads.replay.dedup_rounds")
     bench.plan_looks("dedup")
-    _on_each(bench, "serving", _dedup_rounds)
+    _on_each(bench, _dedup_rounds)
 
 
 @settles("G3.111")
 def test_planted_faults_are_found(bench: Bench) -> None:
     """Plant faults in what was stored; each must be found and named for what it is."""
     bench.require("" if _workload(bench).plant else "the plan sets no workloads.replay.plant")
-    _on_each(bench, "serving", _planted)
+    _on_each(bench, _planted)
 
 
 @settles("G3.112", "G3.113", "G3.114")
 def test_tier_that_is_full(bench: Bench) -> None:
     """Use the tier at each fill while it evicts, and let it come to the end of its space."""
     bench.require("" if _workload(bench).tier else "the plan sets no workloads.replay.tier")
-    _on_each(bench, "serving", _filled)
+    _on_each(bench, _filled)
 
 
 def _workload(bench: Bench) -> ReplayWorkload:
@@ -65,16 +65,8 @@ def _workload(bench: Bench) -> ReplayWorkload:
     return cast("ReplayWorkload", load)  # bench.require has seen that it is there
 
 
-def _on_each(bench: Bench, role: str, act: object) -> None:
-    """Do `act` on every host with `role`; one that fails delays no other."""
-    errors: list[KvgateError] = []
-    for host in bench.hosts(role):
-        try:
-            act(bench, host)  # type: ignore[operator]  # one of the functions below
-        except KvgateError as err:
-            errors.append(err)
-    if errors:
-        raise next((err for err in errors if not isinstance(err, NotRunError)), errors[0])
+def _on_each(bench: Bench, act: Callable[[Bench, Host], None]) -> None:
+    one_by_one(bench.hosts("serving"), functools.partial(act, bench))
 
 
 def _witness(bench: Bench, host: Host, run: str) -> Witness:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kvgate.model.record import evidence_of as evidence_of
     from kvgate.suite.bench import Bench as Bench
     from kvgate.suite.blocks import Block as Block
+    from kvgate.suite.lanes import one_by_one as one_by_one
     from kvgate.suite.lanes import side_by_side as side_by_side
     from kvgate.suite.marks import settles as settles
     from kvgate.suite.ordered import compare_parts as compare_parts
@@ -29,6 +30,7 @@ else:
         "Bench": "kvgate.suite.bench",
         "Block": "kvgate.suite.blocks",
         "settles": "kvgate.suite.marks",
+        "one_by_one": "kvgate.suite.lanes",
         "side_by_side": "kvgate.suite.lanes",
         "compare_parts": "kvgate.suite.ordered",
         "no_bom": "kvgate.suite.ordered",

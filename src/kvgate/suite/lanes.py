@@ -1,11 +1,12 @@
-"""Blocks side by side: long work on many hosts at once, each piece recorded as it ends."""
+"""Work on many hosts at once, each piece recorded as it ends, or in turn; none stops another."""
 
 from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from kvgate.errors import HarnessError, KvgateError, NotRunError
 from kvgate.spec.inventory import Host
@@ -18,6 +19,7 @@ Work = Callable[[Host, Block, threading.Event], Answer]
 """Does a block's work on a host and returns its answer; ends soon once the event is set."""
 
 _MOST_LANES = 256
+_Each = TypeVar("_Each")
 
 
 def side_by_side(bench: Bench, lanes: Sequence[Sequence[Part]], work: Work, *, phase: str) -> None:
@@ -58,6 +60,17 @@ def side_by_side(bench: Bench, lanes: Sequence[Sequence[Part]], work: Work, *, p
     _raise(errors)
 
 
+def one_by_one(all_of: Iterable[_Each], act: Callable[[_Each], object]) -> None:
+    """Do `act` for each in turn; one that fails stops no other. Raises as `side_by_side` does."""
+    errors: list[KvgateError] = []
+    for each in all_of:
+        try:
+            act(each)
+        except KvgateError as err:
+            errors.append(err)
+    _raise(errors)
+
+
 def _done(work: Work, host: Host, block: Block, cancel: threading.Event) -> Answer | KvgateError:
     try:
         return work(host, block, cancel)
@@ -71,6 +84,8 @@ def _done(work: Work, host: Host, block: Block, cancel: threading.Event) -> Answ
 
 def _raise(errors: Sequence[KvgateError]) -> None:
     """Raise what `errors` come to, if there are any."""
+    if len(errors) == 1:
+        raise errors[0]
     unmet = [err for err in errors if isinstance(err, NotRunError)]
     if errors and len(unmet) == len(errors):
         reasons = dict.fromkeys(reason for err in unmet for reason in err.reasons)

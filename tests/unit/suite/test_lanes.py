@@ -8,7 +8,7 @@ import pytest
 
 from kvgate.errors import HarnessError, NotRunError
 from kvgate.spec.inventory import Host, Role
-from kvgate.suite.lanes import side_by_side
+from kvgate.suite.lanes import one_by_one, side_by_side
 from kvgate.witness import Answer
 
 HOSTS = [Host(roles=[Role.SERVING], transport="local", name=name) for name in ("a", "b")]
@@ -110,3 +110,34 @@ def test_an_interrupt_tells_all_work_to_end_and_waits_for_it() -> None:
         side_by_side(bench, made, work, phase="diagnosis")
     assert "b" in ended
     assert bench.recorded == []
+
+
+def test_in_turn_none_stops_another_and_every_reason_is_told() -> None:
+    done = []
+
+    def act(name: str) -> None:
+        done.append(name)
+        if name == "broken":
+            raise HarnessError("broken: kvgate broke")
+        if name != "fine":
+            raise NotRunError((f"{name}: no fio",), hint="install it")
+
+    one_by_one(["fine"], act)
+    with pytest.raises(NotRunError) as err:
+        one_by_one(["a", "fine", "b"], act)
+    assert err.value.reasons == ("a: no fio", "b: no fio")
+    assert err.value.hint == "install it"
+    with pytest.raises(HarnessError, match="broken: kvgate broke"):
+        one_by_one(["a", "broken", "fine"], act)
+    assert done == ["fine", "a", "fine", "b", "a", "broken", "fine"]
+
+
+def test_one_error_alone_is_raised_as_it_is() -> None:
+    alone = NotRunError(("a: no fio",))
+
+    def act(_: str) -> None:
+        raise alone
+
+    with pytest.raises(NotRunError) as err:
+        one_by_one(["a"], act)
+    assert err.value is alone
