@@ -16,7 +16,7 @@ import numpy as np
 from kvgate.errors import UsageError
 from kvgate.kv.geometry import Geometry
 from kvgate.kv.reuse import A_DECADE, Curve, Tracker, keys_of
-from kvgate.kv.reuse_sampled import Sampler, middle
+from kvgate.kv.reuse_sampled import Estimates, Sampler, Sampling, middle
 from kvgate.kv.trace import Batch, Floats, Ints
 from kvgate.kv.windows import Windows, WindowStatistics
 
@@ -126,7 +126,7 @@ class Assessment:
 class Assessor:
     """Takes a trace batch by batch, answers at the end; by `sampler` where others followed it."""
 
-    def __init__(self, question: Question, block: int, sampler: Sampler | None = None) -> None:
+    def __init__(self, question: Question, block: int, sampler: Sampling | None = None) -> None:
         self.question, self.block = question, block
         self.sizes = level_blocks(question, block)
         rate, size = question.rate, question.size
@@ -159,38 +159,36 @@ class Assessor:
 
     def result(self) -> Assessment:
         """Return the answers to what was fed, at least one request."""
-        sampler = self._sampler
-        parts = tuple(sampler.curves()) if sampler else ()
-        curve = _mean(parts) if parts else self._tracker.curve()
-        curve = dataclasses.replace(curve, input_tokens=float(self._input))
-        parts = tuple(dataclasses.replace(p, input_tokens=float(self._input)) for p in parts)
+        sample = self._sampler.estimates() if self._sampler else None
+        curves = sample.curves if sample else [self._tracker.curve()]
+        curves = [dataclasses.replace(c, input_tokens=float(self._input)) for c in curves]
+        curve = _mean(curves) if sample else curves[0]
         levels = self._levels(curve)
-        intervals = sampler.intervals if sampler else self._tracker.intervals
         return Assessment(
             question=self.question,
             block_tokens=self.block,
-            totals=self._totals(),
+            totals=self._totals(sample),
             curve=curve,
-            parts=parts,
-            rate=sampler.rate if sampler else 1.0,
+            parts=tuple(curves) if sample else (),
+            rate=sample.rate if sample else 1.0,
             levels=levels,
             windows=self._windows.statistics(),
-            intervals=_percentiles(intervals),
+            intervals=_percentiles((sample or self._tracker).intervals),
             written_tokens=self._input - sum(each.tokens for each in levels),
             step_s=self._windows.step_s,
         )
 
-    def _totals(self) -> Totals:
-        sampler, tracker = self._sampler, self._tracker
+    def _totals(self, sample: Estimates | None) -> Totals:
+        tracker = self._tracker
         again = tracker.used_again / max(tracker.distinct, 1)
         return Totals(
             requests=self._requests,
-            sharing=None if sampler else self._sharing,
+            sharing=None if sample else self._sharing,
             input_tokens=self._input,
             output_tokens=self._output,
             references=self._references,
-            distinct=sampler.distinct if sampler else tracker.distinct,
-            used_again=sampler.used_again if sampler else again,
+            distinct=sample.distinct if sample else tracker.distinct,
+            used_again=sample.used_again if sample else again,
             span_s=self._windows.span_s,
         )
 

@@ -16,21 +16,17 @@ import numpy as np
 
 from kvgate.errors import UsageError
 from kvgate.kv.assess import Assessment, Assessor, Question, level_blocks
-from kvgate.kv.reuse import Curve, keys_of
-from kvgate.kv.reuse_sampled import PARTS, Sampler, sliced
-from kvgate.kv.trace import Batch, Floats, Ints, Options, batches
+from kvgate.kv.reuse import keys_of
+from kvgate.kv.reuse_sampled import PARTS, Estimates, Followed, Sampler, sliced
+from kvgate.kv.trace import Batch, Floats, Options, batches
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartResult:
-    """What one part gives: estimated tokens of each request by level, its curve and counts."""
+    """What one part gives: estimated tokens of each request by level, and what it has found."""
 
     served: Floats
-    curve: Curve
-    rate: float
-    distinct: int
-    again: int
-    intervals: Ints
+    followed: Followed
 
 
 def follow_part(
@@ -39,26 +35,15 @@ def follow_part(
     """Follow a trace for one part of its sample; raises TraceError, UsageError as one process."""
     sampler: Sampler | None = None
     served = []
-    references = tokens = 0
     for batch in batches([Path(each) for each in paths], options):
         sampler = sampler or _sampler(question, batch.block_tokens)
+        sampler.count(batch)
         mine = sampler.parts[part]
-        ends = np.minimum(batch.input_tokens, np.diff(batch.starts) * batch.block_tokens)
-        references += len(batch.ids)
-        tokens += int(ends.sum())
         served += [mine.feed(each, keys_of(each.ids, near=0)) for each in sliced(batch)]
     if sampler is None:
         raise UsageError("no request in the trace")
-    mine = sampler.parts[part]
-    held = mine.tracker.table[mine.tracker.table[:, 1] != 0, 1] & 1
-    return PartResult(
-        served=np.concatenate(served),
-        curve=mine.curve(references, tokens),
-        rate=mine.rate,
-        distinct=mine.tracker.distinct,
-        again=int(held.sum()),
-        intervals=mine.tracker.intervals,
-    )
+    followed = sampler.parts[part].followed(sampler.references, sampler.tokens)
+    return PartResult(np.concatenate(served), followed)
 
 
 def _sampler(question: Question, block: int) -> Sampler:
@@ -66,24 +51,24 @@ def _sampler(question: Question, block: int) -> Sampler:
     return Sampler(block, levels, rate=question.rate, size=question.size)
 
 
-class Gathered(Sampler):
+class Gathered:
     """The parts of a sample that others followed, told to an Assessor batch by batch."""
 
     def __init__(self, parts: Iterable[PartResult]) -> None:
         """Take the parts, in their order; raises UsageError where they are of different traces."""
-        self._sum: Floats | None = None
-        self._rest: list[PartResult] = []
+        total: Floats | None = None
+        self._followed: list[Followed] = []
         for part in parts:
-            if self._sum is None:
-                self._sum = part.served.copy()
-            elif self._sum.shape != part.served.shape:
+            if total is None:
+                total = part.served.copy()
+            elif total.shape != part.served.shape:
                 raise UsageError("the parts are of traces of different length")
             else:
-                self._sum += part.served
-            self._rest.append(dataclasses.replace(part, served=part.served[:0]))
-        if len(self._rest) != PARTS or self._sum is None:
-            raise UsageError(f"{len(self._rest)} parts of {PARTS} came back")
-        self._at = 0
+                total += part.served
+            self._followed.append(part.followed)
+        if len(self._followed) != PARTS or total is None:
+            raise UsageError(f"{len(self._followed)} parts of {PARTS} came back")
+        self._served, self._at = total, 0
 
     def feed(self, batch: Batch) -> Floats:
         """Return the estimated tokens of each request of the next batch by level."""
@@ -95,41 +80,13 @@ class Gathered(Sampler):
         return found
 
     @property
-    def _served(self) -> Floats:
-        if self._sum is None:
-            raise UsageError("no parts")
-        return self._sum
-
-    @property
     def all_told(self) -> bool:
         """Tell whether as many requests were told as the parts followed."""
         return self._at == len(self._served)
 
-    @property
-    def distinct(self) -> float:
-        """Return the estimated number of distinct blocks."""
-        return float(np.mean([part.distinct / part.rate for part in self._rest]))
-
-    @property
-    def used_again(self) -> float:
-        """Return the estimated share of the distinct blocks that were used at least twice."""
-        held = sum(part.distinct for part in self._rest)
-        return float(sum(part.again for part in self._rest) / max(held, 1))
-
-    @property
-    def rate(self) -> float:
-        """Return the share of all blocks that is in the sample at the end."""
-        return sum(part.rate for part in self._rest)
-
-    @property
-    def intervals(self) -> Ints:
-        """Return the reuse intervals of the sample."""
-        found: Ints = np.sum([part.intervals for part in self._rest], axis=0)
-        return found
-
-    def curves(self) -> list[Curve]:
-        """Return each part's estimate of the whole curve."""
-        return [part.curve for part in self._rest]
+    def estimates(self) -> Estimates:
+        """Return what the parts tell together."""
+        return Estimates(self._followed)
 
 
 Follow = Callable[[Sequence[str], Options, Question], Iterable[PartResult]]

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -36,6 +37,57 @@ LEAST_SIZE = 64 * PARTS
 
 SLICE = 2**16
 """Requests' blocks between two looks at the size, about."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Followed:
+    """What one part has found: its curve and rate, and of its blocks how many, and used again."""
+
+    curve: Curve
+    rate: float
+    distinct: int
+    again: int
+    intervals: Ints
+
+
+class Estimates:
+    """What the parts of a sample tell together; ``curves`` are their estimates of the whole."""
+
+    def __init__(self, parts: Sequence[Followed]) -> None:
+        self._parts = parts
+        self.curves = [part.curve for part in parts]
+
+    @property
+    def distinct(self) -> float:
+        """Return the estimated number of distinct blocks."""
+        return float(np.mean([part.distinct / part.rate for part in self._parts]))
+
+    @property
+    def used_again(self) -> float:
+        """Return the estimated share of the distinct blocks that were used at least twice."""
+        held = sum(part.distinct for part in self._parts)
+        return sum(part.again for part in self._parts) / max(held, 1)
+
+    @property
+    def rate(self) -> float:
+        """Return the share of all blocks that is in the sample at the end."""
+        return sum(part.rate for part in self._parts)
+
+    @property
+    def intervals(self) -> Ints:
+        """Return the reuse intervals of the sample."""
+        found: Ints = np.sum([part.intervals for part in self._parts], axis=0)
+        return found
+
+
+class Sampling(Protocol):
+    """A sample that is told a trace batch by batch."""
+
+    def feed(self, batch: Batch) -> Floats:
+        """Return the estimated tokens of each request of the next batch by serving level."""
+
+    def estimates(self) -> Estimates:
+        """Return what the sample tells of what was fed."""
 
 
 class _Part:
@@ -82,7 +134,14 @@ class _Part:
         blocks[:] = 0
         weights[:] = 0
 
-    def curve(self, references: int, tokens: int) -> Curve:
+    def followed(self, references: int, tokens: int) -> Followed:
+        """Return what this part has found; `references` and `tokens` are of the whole trace."""
+        tracker = self.tracker
+        again = int((tracker.table[tracker.table[:, 1] != 0, 1] & 1).sum())
+        curve = self._curve(references, tokens)
+        return Followed(curve, self.rate, tracker.distinct, again, tracker.intervals)
+
+    def _curve(self, references: int, tokens: int) -> Curve:
         """Return this part's estimate of the whole curve; the difference may be below 0."""
         self._settle()
         more = (1.0, references - self.references, tokens - self.tokens)
@@ -124,42 +183,24 @@ class Sampler:
 
     def feed(self, batch: Batch) -> Floats:
         """Look at a batch; return the estimated tokens of each request by serving level."""
+        self.count(batch)
+        return np.concatenate([self._slice(piece) for piece in sliced(batch)])
+
+    def count(self, batch: Batch) -> None:
+        """Count a batch among what there was to hit."""
         self.references += len(batch.ids)
         counts = np.diff(batch.starts)
         ends = np.minimum(batch.input_tokens, counts * self.parts[0].tracker.block)
         self.tokens += int(ends.sum())
-        return np.concatenate([self._slice(piece) for piece in sliced(batch)])
 
     def _slice(self, batch: Batch) -> Floats:
         keys = keys_of(batch.ids, near=0)
         found: Floats = np.mean([part.feed(batch, keys) for part in self.parts], axis=0)
         return found
 
-    @property
-    def distinct(self) -> float:
-        """Return the estimated number of distinct blocks."""
-        return float(np.mean([part.tracker.distinct / part.rate for part in self.parts]))
-
-    @property
-    def used_again(self) -> float:
-        """Return the estimated share of the distinct blocks that were used at least twice."""
-        held = [part.tracker.table[part.tracker.table[:, 1] != 0, 1] & 1 for part in self.parts]
-        return float(np.concatenate(held).mean())
-
-    @property
-    def rate(self) -> float:
-        """Return the share of all blocks that is in the sample at the end."""
-        return sum(part.rate for part in self.parts)
-
-    @property
-    def intervals(self) -> Ints:
-        """Return the reuse intervals of the sample."""
-        found: Ints = np.sum([part.tracker.intervals for part in self.parts], axis=0)
-        return found
-
-    def curves(self) -> list[Curve]:
-        """Return each part's estimate of the whole curve."""
-        return [part.curve(self.references, self.tokens) for part in self.parts]
+    def estimates(self) -> Estimates:
+        """Return what the sample tells of what was fed."""
+        return Estimates([part.followed(self.references, self.tokens) for part in self.parts])
 
 
 def sliced(batch: Batch) -> Iterator[Batch]:

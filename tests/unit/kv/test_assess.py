@@ -129,6 +129,8 @@ def test_the_verb_tells_text_json_and_a_page(
     assert main(["assess", str(loop), *words, "--json", "--rate", "1"]) == 0
     sampled = json.loads(capsys.readouterr().out)
     assert (sampled["exact"], sampled["shared_prefix_ratio"]) == (False, pytest.approx(0.5))
+    assert main(["assess", str(loop), *words, "--json", "--rate", "1e-9"]) == 0
+    assert json.loads(capsys.readouterr().out)["used_again"] == 0.0  # no block is in the sample
 
 
 @pytest.mark.parametrize(

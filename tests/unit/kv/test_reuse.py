@@ -166,14 +166,14 @@ def test_a_sample_states_an_error_that_holds(how: dict[str, float]) -> None:
     exact.feed(batch, keys_of(batch.ids))
     sampler = Sampler(BLOCK, np.array([10, 100, 10**9]), **how)  # type: ignore[arg-type]
     sampler.feed(batch)
-    curves = sampler.curves()
-    assert sampler.rate < 0.5
+    found = sampler.estimates()
+    assert found.rate < 0.5
     for capacity in (200, 1_000, 4_000, 10**9):
-        share, error = middle(curves, capacity)
+        share, error = middle(found.curves, capacity)
         true = exact.curve().hits(capacity)[1] / exact.curve().input_tokens
         assert 0 < error < 0.1
         assert abs(share - true) < 2 * error + 0.01
-    assert sampler.distinct == pytest.approx(exact.distinct, rel=0.15)
+    assert found.distinct == pytest.approx(exact.distinct, rel=0.15)
     if "size" in how:
         held = sum(part.tracker.distinct for part in sampler.parts)
         assert held <= 2_048
@@ -185,8 +185,10 @@ def test_a_sample_of_everything_is_exact() -> None:
     exact.feed(batch, keys_of(batch.ids))
     sampler = Sampler(BLOCK, np.array([10, 100, 10**9]), rate=1.0)
     sampler.feed(batch)
-    assert sampler.distinct == exact.distinct
-    assert middle(sampler.curves(), 10**9)[0] == pytest.approx(
+    found = sampler.estimates()
+    assert found.distinct == exact.distinct
+    assert found.used_again == exact.used_again / exact.distinct
+    assert middle(found.curves, 10**9)[0] == pytest.approx(
         exact.curve().most[1] / exact.curve().input_tokens
     )
 
