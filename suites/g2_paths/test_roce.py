@@ -172,7 +172,7 @@ def _measure(
     with bench.step(f"{tool}, {direction}: {len(runs)} pair(s)", awaits=tool), around():
         done = perftest.together(runs, workload)
     labels = {"tool": tool, "direction": direction}
-    for each, (_, told) in zip(ends, done, strict=True):
+    for each, told in zip(ends, done, strict=True):
         refs = tuple(dict.fromkeys((*told.evidence, *(one.ref for one in each.asked))))
         whole = dataclasses.replace(told, evidence=refs)
         bench.record(whole, host=each.pair.host, phase="steady_state", **labels)

@@ -82,8 +82,8 @@ def argv(side: Side, run: Run, workload: PerftestWorkload) -> tuple[str, ...]:
     return (*common, run.server.address) if side is run.client else common
 
 
-def together(runs: Sequence[Run], workload: PerftestWorkload) -> list[tuple[Run, Answer]]:
-    """Do all `runs` at once, and return what each carried.
+def together(runs: Sequence[Run], workload: PerftestWorkload) -> list[Answer]:
+    """Do all `runs` at once, and return what each carried, in their order.
 
     A run that failed is a problem of its own. No two of them may have one port on one host.
     """
@@ -93,7 +93,7 @@ def together(runs: Sequence[Run], workload: PerftestWorkload) -> list[tuple[Run,
         found = []
         for run, server, client in zip(runs, servers, clients, strict=True):
             told = [each.result() for each in (client, server)]
-            found.append((run, _answer(run, told)))
+            found.append(_answer(run, told))
     return found
 
 
