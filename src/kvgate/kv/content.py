@@ -24,8 +24,6 @@ POOL_PAGES = 64
 """A pool of 256 KiB stays in a core's cache; each turn through it has another key."""
 
 MOST_CHUNKS, MOST_VERSIONS, MOST_PAGES = 2**32, 2**6, 2**26
-COMPRESSED_PCT = (0, 50, 80)
-"""How compressible content may be, in percent; what is checked against zlib and zstd."""
 
 _WORDS = SECTOR // 8
 _IN_PAGE = PAGE // SECTOR

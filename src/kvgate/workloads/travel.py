@@ -23,7 +23,6 @@ from kvgate.workloads.base import scratch_folder
 OLDEST = (3, 8)
 """The oldest Python that programs of ours must run on."""
 
-PIECE_BYTES = 256 * 1024
 _ASK_S = 60.0
 _NAMES = "python3 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8 python"
 _MADE_AT = (1980, 1, 1, 0, 0, 0)  # a zip's earliest time: the same modules are the same bytes
@@ -38,7 +37,6 @@ for name in "$1" {_NAMES} /usr/libexec/platform-python; do
   case $version in 2.* | 3.[0-7]) ;; *) exit 0 ;; esac
 done
 """
-_APPEND = 'cat >>"$1"'
 _DIGEST = """\
 import hashlib, sys
 print(hashlib.sha256(open(sys.argv[1], 'rb').read()).hexdigest())
@@ -67,7 +65,7 @@ def travelled(
     """Place `program` as `name` in a marked folder of the host's scratch, and remove it after.
 
     1. a Python that is new enough is looked for; 2. a guarded folder is made, with room for
-    `needs_bytes` beside the program; 3. the program is sent in pieces; 4. its SHA-256 there must be
+    `needs_bytes` beside the program; 3. the program is written there; 4. its SHA-256 there must be
     the one here. Raises NotRunError (no scratch, no room, no Python), TransportError, ParseError.
     """
     python, version, found = _python(witness)  # 1.
@@ -75,11 +73,7 @@ def travelled(
         witness, purpose, needs_bytes=needs_bytes + 2 * len(program)
     ) as folder:  # 2.
         path = f"{folder.path}/{name}"
-        for at in range(0, len(program), PIECE_BYTES):  # 3.
-            piece = program[at : at + PIECE_BYTES]
-            witness.ask(
-                ["sh", "-c", _APPEND, "sh", path], timeout_s=_ASK_S, stdin=piece
-            ).result.expect_ok()
+        witness.transport.write_file(path, program)  # 3.
         asked = witness.ask([python, "-c", _DIGEST, path], timeout_s=_ASK_S)  # 4.
         told, sent = asked.stdout.strip().decode("ascii", "replace"), hashlib.sha256(program)
         if told != sent.hexdigest() and witness.host.transport != "recorded":
