@@ -225,27 +225,24 @@ class Sampler:
 
     def slowly(self, due: bool) -> None:
         """Start the slow tools one after the other when they are `due`; tell when all have told."""
-        if due and not self.running:
-            self.fast.look()
-            self.slow.look()
-            self.before["blocks"] = set(os.listdir("/sys/block"))
-            self.slow_values, _ = told(self.slow.read(), {})
-            self.running = [tool for tool in self.tools if not tool.why]
-            for tool in self.running[:1]:
-                tool.start()
-            if not self.running and self.slow_values:
-                self.sample("slow", self.slow_values, now())
-            return
         if self.running:
             values = self.running[0].poll()
             if values is None:
                 return
             self.slow_values.update(values)
             self.running.pop(0)
-            if self.running:
-                self.running[0].start()
-            elif self.slow_values:
-                self.sample("slow", self.slow_values, now())
+        elif due:
+            self.fast.look()
+            self.slow.look()
+            self.before["blocks"] = set(os.listdir("/sys/block"))
+            self.slow_values, _ = told(self.slow.read(), {})
+            self.running = [tool for tool in self.tools if not tool.why]
+        else:
+            return
+        if self.running:
+            self.running[0].start()
+        elif self.slow_values:
+            self.sample("slow", self.slow_values, now())
 
     def answer(self, data: bytes) -> None:
         """Answer the questions about the time in `data`; the answer leaves at once."""
