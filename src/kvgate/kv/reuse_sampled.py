@@ -23,14 +23,12 @@ from typing import Protocol
 import numpy as np
 
 from kvgate.errors import UsageError
+from kvgate.judge.student import t_above
 from kvgate.kv.reuse import ALL, Curve, Tracker, keys_of
 from kvgate.kv.trace import Batch, Floats, Ints
 
 PARTS = 8
 """Disjoint parts of a sample; a power of 2."""
-
-STUDENT = 2.3646
-"""The 97.5 % point of Student's t with PARTS - 1 degrees of freedom."""
 
 LEAST_SIZE = 64 * PARTS
 """Blocks of a sample of fixed size, at least."""
@@ -225,6 +223,5 @@ def sliced(batch: Batch) -> Iterator[Batch]:
 def middle(curves: list[Curve], capacity: float) -> tuple[float, float]:
     """Return the share of tokens hit at `capacity`, and the half of its 95 % interval."""
     shares = np.array([each.hits(capacity)[1] / each.input_tokens for each in curves])
-    return max(0.0, float(shares.mean())), STUDENT * float(shares.std(ddof=1)) / math.sqrt(
-        len(shares)
-    )
+    off = t_above(0.025, len(shares) - 1) * float(shares.std(ddof=1)) / math.sqrt(len(shares))
+    return max(0.0, float(shares.mean())), off
