@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kvgate.errors import UnitError, UsageError
+from kvgate.errors import UsageError
 
 if TYPE_CHECKING:
     from kvgate.kv.assess import Question
@@ -67,15 +67,12 @@ def _size(name: str, text: str | None) -> int | None:
 
 def _quantity(option: str, text: str | None, dimension: str) -> int | None:
     """Return what `text` says in its base unit, None for none; raises UsageError."""
-    from kvgate.model.quantity import Quantity
+    from kvgate.cli.places import quantity_of
 
     if text is None:
         return None
-    example = "'1.5 TB'" if dimension == "bytes" else "'12.5 GB/s'"
-    try:
-        found = Quantity.parse(text)
-    except UnitError as err:
-        raise UsageError(f"{option}: {err.message}", hint=f"write e.g. {example}") from err
+    hint = "write e.g. '1.5 TB'" if dimension == "bytes" else "write e.g. '12.5 GB/s'"
+    found = quantity_of(option, text, hint)
     if found.dimension != dimension or not 0 <= found.base < 10**18:
-        raise UsageError(f"{option}: '{text}' is no {dimension}", hint=f"write e.g. {example}")
+        raise UsageError(f"{option}: '{text}' is no {dimension}", hint=hint)
     return int(found.base)

@@ -1,4 +1,4 @@
-"""From what the command line says to the workspace, the files and the run that are meant."""
+"""From what the command line says to the workspace, files, run and quantities that are meant."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from kvgate.engine.content import shipped_templates
 from kvgate.engine.workspace import Setup, Workspace, default_inventory, default_plan, load_setup
-from kvgate.errors import UsageError
+from kvgate.errors import UnitError, UsageError
 from kvgate.spec.load import nearest
 
 if TYPE_CHECKING:
     from kvgate.engine.site import Site
+    from kvgate.model.quantity import Quantity
 
 
 def workspace_of(arguments: argparse.Namespace) -> Workspace:
@@ -54,6 +55,16 @@ def own_models(arguments: argparse.Namespace) -> Path | None:
         return workspace_of(arguments).root / "inventory" / "models"
     except UsageError:  # outside of any workspace the shipped ones are known
         return None
+
+
+def quantity_of(option: str, text: str, hint: str = "") -> Quantity:
+    """Return what `text` says; raises UsageError, which names the option."""
+    from kvgate.model.quantity import Quantity
+
+    try:
+        return Quantity.parse(text)
+    except UnitError as err:
+        raise UsageError(f"{option}: {err.message}", hint=hint or err.hint) from err
 
 
 def write_new(path: str, content: bytes) -> None:

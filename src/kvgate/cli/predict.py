@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kvgate.errors import UnitError, UsageError
+from kvgate.errors import UsageError
 
 if TYPE_CHECKING:
     from kvgate.kv.predict import Work
@@ -125,14 +125,11 @@ def _work(arguments: argparse.Namespace, published: Work) -> Work:
 
 
 def _limit_s(text: str | None) -> float | None:
-    from kvgate.model.quantity import Quantity
+    from kvgate.cli.places import quantity_of
 
     if text is None:
         return None
-    try:
-        limit = Quantity.parse(text)
-    except UnitError as err:
-        raise UsageError(f"--ttft-limit: {err.message}", hint=err.hint) from err
+    limit = quantity_of("--ttft-limit", text)
     if limit.dimension != "time" or not 0 < limit.base < 10**9:
         raise UsageError(f"--ttft-limit: '{text}' is no time above 0", hint="write e.g. '15 s'")
     return float(limit.base)

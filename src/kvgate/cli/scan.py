@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kvgate.errors import KvgateError, UnitError, UsageError
+from kvgate.errors import KvgateError, UsageError
 from kvgate.untrusted import plain
 
 if TYPE_CHECKING:
@@ -113,12 +113,9 @@ def asked_of(arguments: argparse.Namespace) -> Asked:
 
 
 def _bytes(option: str, text: str) -> int:
-    from kvgate.model.quantity import Quantity
+    from kvgate.cli.places import quantity_of
 
-    try:
-        found = Quantity.parse(_SPACED.sub(r"\1 \2", text.strip()))
-    except UnitError as err:
-        raise UsageError(f"{option}: {err.message}", hint=err.hint) from err
+    found = quantity_of(option, _SPACED.sub(r"\1 \2", text.strip()))
     if found.dimension != "bytes" or found.base != int(found.base):
         raise UsageError(f"{option}: '{text}' is no number of bytes", hint="write e.g. 4KiB, 1 GB")
     return int(found.base)
