@@ -79,10 +79,8 @@ def _bars(
     sources: Sources,
     most: bars.Ceilings | None,
 ) -> Chart:
-    rounds = max(len(group.rounds) for group in data.groups)
-    what = f"median of {rounds} rounds" if rounds > 1 else "the one round"
-    bounds = _bounds(gate, measure, sources)
-    return bars.draw(_name(gate, measure), title, data, bounds, what=what, ceilings=most)
+    name, bounds = _name(gate, measure), _bounds(gate, measure, sources)
+    return bars.draw(name, title, data, bounds, what=data.rounds, ceilings=most)
 
 
 def _ceilings(

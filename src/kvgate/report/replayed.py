@@ -38,7 +38,7 @@ def charts(
             continue
         most = (ceilings or _NONE) if measure == RATE else None
         yield bars.draw(
-            name, title, _named(data), {}, what=_what(data), ceilings=most, column="Sessions"
+            name, title, _named(data), {}, what=data.rounds, ceilings=most, column="Sessions"
         )
 
 
@@ -49,8 +49,3 @@ def _named(data: Grouped) -> Grouped:
         for group in data.groups
     )
     return dataclasses.replace(data, groups=groups)
-
-
-def _what(data: Grouped) -> str:
-    rounds = max(len(group.rounds) for group in data.groups)
-    return f"median of {rounds} rounds" if rounds > 1 else "the one round"

@@ -28,6 +28,12 @@ class Grouped:
     unit: str
     missing: int
 
+    @property
+    def rounds(self) -> str:
+        """Return what a group's median is of: ``median of 5 rounds``."""
+        most = max(len(group.rounds) for group in self.groups)
+        return f"median of {most} rounds" if most > 1 else "the one round"
+
     def scaled(self, base: float) -> float:
         """Return a value of the base unit in `unit`."""
         return base / float(UNITS[self.unit][1])
