@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kvgate.errors import UnitError, UsageError
+from kvgate.errors import UsageError
 
 if TYPE_CHECKING:
     from kvgate.kv.geometry import Geometry
@@ -226,14 +226,11 @@ def _whole(option: str, number: int, most: int) -> int:
 
 
 def _size(option: str, text: str | None) -> int:
-    from kvgate.model.quantity import Quantity
+    from kvgate.cli.places import quantity_of
 
     if text is None:
         return 0
-    try:
-        size = Quantity.parse(text)
-    except UnitError as err:
-        raise UsageError(f"{option}: {err.message}", hint=err.hint) from err
+    size = quantity_of(option, text)
     if size.dimension != "bytes" or not 0 < size.base < 10**16:
         raise UsageError(f"{option}: '{text}' is no size", hint="write e.g. '1 MiB' or '20 GB'")
     return int(size.base)
