@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kvgate.model.record import Evidence, EvidenceRef
@@ -46,6 +47,22 @@ class Bench:
     transport: ThisMachine
     kept: dict[EvidenceRef, Evidence]
     scratch: Path
+
+
+@pytest.fixture(scope="session")
+def fill() -> Callable[[Path, int, int], Path]:
+    """Return what fills a folder with files of so many bytes, and blocks that are there again."""
+
+    def make(top: Path, files: int, size: int) -> Path:
+        draw = np.random.default_rng(11)
+        blocks = [draw.bytes(4096) for _ in range(50)]
+        for number in range(files):
+            (top / f"d{number % 5}").mkdir(parents=True, exist_ok=True)
+            data = draw.bytes(size) + b"".join(blocks[number % 40 : number % 40 + 9])
+            (top / f"d{number % 5}" / str(number)).write_bytes(data)
+        return top
+
+    return make
 
 
 @pytest.fixture

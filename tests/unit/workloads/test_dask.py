@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -34,20 +34,6 @@ HOW = ("elapsed_s", "through_cache_bytes")
 
 def content(found: dict[str, Any]) -> dict[str, Any]:
     return {name: each for name, each in found.items() if name not in HOW}
-
-
-def unheard(_: Progress) -> None:
-    """Take progress without saying it."""
-
-
-def fill(top: Path, files: int, size: int) -> Path:
-    draw = np.random.default_rng(11)
-    blocks = [draw.bytes(4096) for _ in range(50)]
-    for number in range(files):
-        (top / f"d{number % 5}").mkdir(parents=True, exist_ok=True)
-        data = draw.bytes(size) + b"".join(blocks[number % 40 : number % 40 + 9])
-        (top / f"d{number % 5}" / str(number)).write_bytes(data)
-    return top
 
 
 def test_a_cluster_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -96,12 +82,12 @@ def cluster(workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]
 
 @pytest.mark.whole
 def test_dask_gives_the_same_though_a_worker_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fill: Callable[[Path, int, int], Path]
 ) -> None:
     monkeypatch.chdir(tmp_path)  # workers make scratch folders
     monkeypatch.setattr("kvgate.workloads.scanner.listing.SEGMENT", 8_000_000 // 4096 * 4096)
     tree = fill(tmp_path / "t", 60, 5_000_000)
-    once = content(scan.scan(Asked([str(tree)], jobs=2), unheard))
+    once = content(scan.scan(Asked([str(tree)], jobs=2), lambda _: None))
     with cluster(2) as (address, workers):
         killed = threading.Event()
 

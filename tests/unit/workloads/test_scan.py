@@ -9,10 +9,10 @@ import json
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from kvgate.errors import NotRunError, ParseError, UsageError
@@ -20,6 +20,7 @@ from kvgate.workloads import scan
 from kvgate.workloads.scanner import pool
 from kvgate.workloads.scanner.engine import Asked, Progress
 
+Fill = Callable[[Path, int, int], Path]
 HOW = ("elapsed_s", "through_cache_bytes")
 
 
@@ -31,18 +32,8 @@ def unheard(_: Progress) -> None:
     """Take progress without saying it."""
 
 
-def fill(top: Path, files: int, size: int) -> Path:
-    draw = np.random.default_rng(11)
-    blocks = [draw.bytes(4096) for _ in range(50)]
-    for number in range(files):
-        (top / f"d{number % 5}").mkdir(parents=True, exist_ok=True)
-        data = draw.bytes(size) + b"".join(blocks[number % 40 : number % 40 + 9])
-        (top / f"d{number % 5}" / str(number)).write_bytes(data)
-    return top
-
-
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tree(tmp_path_factory: pytest.TempPathFactory, fill: Fill) -> Path:
     return fill(tmp_path_factory.mktemp("scan") / "t", 40, 50_000)
 
 
@@ -131,7 +122,7 @@ def test_pieces_that_no_worker_brings_back_are_named(
 
 
 @pytest.mark.whole
-def test_killed_with_kill_9_it_goes_on(tmp_path: Path) -> None:
+def test_killed_with_kill_9_it_goes_on(tmp_path: Path, fill: Fill) -> None:
     tree = fill(tmp_path / "t", 5, 130_000_000)
     once = content(scan.scan(Asked([str(tree)], jobs=1), unheard))
     state = tmp_path / "state"
