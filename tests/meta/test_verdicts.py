@@ -97,6 +97,35 @@ def test_every_verdict_comes_out_once_with_its_reason(judged: Site) -> None:
     assert found["G1.2"]["evidence"]
 
 
+def test_the_next_step_of_what_ended_a_test_is_the_first_of_its_findings_hint(site: Site) -> None:
+    site.gate(
+        "G1",
+        {id_: ("a.lacking", "{at_most: 2 ms}") for id_ in ("G1.1", "G1.2", "G1.3", "G1.4")},
+        '''
+@settles("G1.1", "G1.2", "G1.3")
+def test_what_lacks_a_tool(bench: Bench) -> None:
+    """Lack it."""
+    raise NotRunError(("fio is not there",), hint="install the package 'fio' there")
+
+@settles("G1.4")
+def test_what_is_killed(bench: Bench) -> None:
+    """Be killed."""
+    raise HarnessError("fio was ended by SIGKILL", hint="look for 'Out of memory'")
+'''.replace("\n@", "\nfrom kvgate.errors import HarnessError, NotRunError\n\n@", 1),
+    )
+    assert site.kvgate("run").returncode == 2
+    found = site.findings()
+    for criterion, advice in {
+        "G1.1": "install the package 'fio' there",
+        "G1.4": "look for 'Out of memory'",
+    }.items():
+        assert found[criterion]["hint"].splitlines()[:2] == [advice, "look at the small site"]
+    page = (site.newest() / "report/report.html").read_text()
+    assert "3 criteria: G1.1, G1.2, G1.3" in page
+    assert "see what ended it" not in page
+    assert page.count("install the package &#39;fio&#39; there") >= 2
+
+
 def test_a_stored_run_is_judged_again_to_the_same_bytes(judged: Site) -> None:
     run = judged.newest()
     before = (run / "findings.json").read_bytes()

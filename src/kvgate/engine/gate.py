@@ -70,10 +70,18 @@ class GateSession:
             self.run.event("gate_refused", gate=self.gate, because=err.message)
             raise
 
-    def attempt(self, criterion: str, outcome: str, reasons: tuple[str, ...], test: str) -> None:
-        """Journal how the test that settles `criterion` ended: ran, not_run or error."""
+    def attempt(
+        self, criterion: str, outcome: str, reasons: tuple[str, ...], test: str, hint: str = ""
+    ) -> None:
+        """Journal how the test that settles `criterion` ended: ran, not_run or error.
+
+        `hint` is the next step that what ended it advises.
+        """
         kept = [reason[:MOST_TEXT] for reason in reasons]
-        self.run.event("attempt", criterion=criterion, outcome=outcome, reasons=kept, test=test)
+        advice = {"hint": hint[:MOST_TEXT]} if hint else {}
+        self.run.event(
+            "attempt", criterion=criterion, outcome=outcome, reasons=kept, test=test, **advice
+        )
 
     def finish(self, outcome: str) -> GateResult | None:
         """Close the gate as ``done``, ``refused`` or ``interrupted``; judge it if it is done."""

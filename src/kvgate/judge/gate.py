@@ -168,11 +168,12 @@ def _finding(criterion: Criterion, case: _Case, attempt: Attempt | None) -> Find
     if limit.matches_inventory:
         told = _with_declared(criterion.measure, limit, covers, expected)
         finding = dataclasses.replace(finding, limit=told)
+    advice = "" if attempt is None or finding.verdict is Verdict.PASS else attempt.hint
     if finding.verdict is not Verdict.NOT_RUN:
-        return finding
+        return dataclasses.replace(finding, hint=_lines(advice, finding.hint))
     if criterion.method == "manual" and covers:
         finding = dataclasses.replace(finding, because=UNANSWERED)
-    return dataclasses.replace(finding, hint=_hint(criterion))
+    return dataclasses.replace(finding, hint=_lines(advice, _hint(criterion)))
 
 
 def _with_declared(measure: str, limit: Limit, covers: Coverage, expected: Expectations) -> str:
@@ -193,7 +194,11 @@ def _with_declared(measure: str, limit: Limit, covers: Coverage, expected: Expec
 
 def _hint(criterion: Criterion) -> str:
     answer = "it is answered with the sign-off" if criterion.method == "manual" else ""
-    return "\n".join(filter(None, (criterion.hint, answer, how_to_scope_out(criterion.id))))
+    return _lines(criterion.hint, answer, how_to_scope_out(criterion.id))
+
+
+def _lines(*parts: str) -> str:
+    return "\n".join(filter(None, parts))
 
 
 def _because(verdict: Verdict, findings: Sequence[Finding], left_out: int) -> str:

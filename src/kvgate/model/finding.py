@@ -26,13 +26,15 @@ class Attempt:
     """How the test that settles a criterion ended, as far as the harness is concerned.
 
     ``outcome``: ``ran``, ``not_run`` (requirements not met: `reasons`), or ``error`` (the
-    harness broke: `reasons`). A criterion nobody attempted has no Attempt.
+    harness broke: `reasons`). A criterion nobody attempted has no Attempt. ``hint`` is the next
+    step that what ended it advises.
     """
 
     criterion: str
     outcome: str
     reasons: tuple[str, ...] = ()
     test: str = ""
+    hint: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

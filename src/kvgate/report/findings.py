@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from kvgate.judge.gate import how_to_scope_out
 from kvgate.model.finding import Finding, GateResult, ScopedOut
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import ALL_HOSTS
@@ -217,8 +218,18 @@ def _together(gate: str, found: list[Finding]) -> Trouble:
         measured=Shown(""),
         limit="",
         because=found[0].because,
-        hint=f"see what ended it under Deviations and events, and what each advises at {gate}",
+        hint=_shared_hint(found)
+        or f"see what ended it under Deviations and events, and what each advises at {gate}",
     )
+
+
+def _shared_hint(found: list[Finding]) -> str:
+    """Return the first line that the hints of all of `found` have, none of how to scope out."""
+    told = [
+        dict.fromkeys(each.hint.removesuffix(how_to_scope_out(each.criterion)).splitlines())
+        for each in found
+    ]
+    return next((line for line in told[0] if all(line in lines for lines in told)), "")
 
 
 def close_calls(sources: Sources) -> tuple[Trouble, ...]:

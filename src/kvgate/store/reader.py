@@ -104,6 +104,7 @@ class RunReader:
                     outcome=event.fields["outcome"],
                     reasons=tuple(event.fields["reasons"]),
                     test=event.fields["test"],
+                    hint=event.fields.get("hint", ""),  # runs of before 2026-12 have none
                 )
             except (KeyError, TypeError) as err:
                 raise DamagedRunError(f"{self.path}: journal record {event.seq}: {err!r}") from err

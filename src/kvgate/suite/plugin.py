@@ -122,17 +122,20 @@ class KvgatePlugin:
         if isinstance(error, NotRunError):
             report.outcome = "skipped"
             report.longrepr = (str(item.path), 0, f"not run: {error.message}")
-            self._attempt(item, "not_run", error.reasons)
+            self._attempt(item, "not_run", error.reasons, error.hint)
         elif error is not None and not isinstance(error, pytest.exit.Exception | KeyboardInterrupt):
-            self._attempt(item, "error", (_describe(error),))
+            hint = error.hint if isinstance(error, KvgateError) else ""
+            self._attempt(item, "error", (_describe(error),), hint)
         elif call.when == "call":
             self._attempt(item, "ran", ())
         _make_harmless(report)
         return report  # type: ignore[return-value]  # ditto
 
-    def _attempt(self, item: pytest.Item, outcome: str, reasons: tuple[str, ...]) -> None:
+    def _attempt(
+        self, item: pytest.Item, outcome: str, reasons: tuple[str, ...], hint: str = ""
+    ) -> None:
         for criterion in criteria_of(item):
-            self.gate_session.attempt(criterion, outcome, reasons, item.name)
+            self.gate_session.attempt(criterion, outcome, reasons, item.name, hint)
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
