@@ -258,7 +258,7 @@ def _hosts(verbs: Verbs) -> None:
     parser = _add(
         verbs,
         "hosts",
-        "ask every host, in parallel, whether it answers, and what tools it lacks (2: some don't answer)",
+        "ask every host, in parallel, if it answers and what tools it lacks (2: some don't answer)",
         "kvgate hosts --inventory inventory/site-a.yaml",
     )
     _inputs(parser)
