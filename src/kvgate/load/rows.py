@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+import itertools
 import json
 from collections.abc import Callable
 
@@ -15,11 +16,19 @@ from kvgate.model.record import Evidence, Reading
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request to send: a prompt (token ids, or a text) and the exact length of its answer."""
+    """One request to send: a prompt (token ids, or a text) and the exact length of its answer.
+
+    ``due_s`` is when it is to be sent, in seconds after the load's start; None: at once. ``turn``
+    counts a session's requests from 0. ``history`` is of chats alone: what user and assistant
+    said before ``prompt``, by turns (elsewhere the prompt holds all of it).
+    """
 
     session: str
     prompt: tuple[int, ...] | str
     output_tokens: int
+    due_s: float | None = None
+    turn: int = 0
+    history: tuple[str, ...] = ()
 
 
 class Failure(enum.StrEnum):
@@ -36,10 +45,11 @@ class Failure(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One request and what came of it; times are seconds after its sending, monotonic.
+    """One request and what came of it; times are seconds after it was due, monotonic.
 
-    ``sent_s`` counts from the start of the load. ``failure`` None: the answer was whole.
-    What the endpoint did not say is None, never 0.
+    ``due_s`` and ``sent_s`` count from the start of the load; ``due_s`` None: it was due when it
+    was sent. ``failure`` None: the answer was whole. What the endpoint did not say is None, never
+    0.
     """
 
     session: str
@@ -56,6 +66,30 @@ class Row:
     logits_sha256: str | None
     failure: Failure | None = None
     error: str = ""
+    turn: int = 0
+    due_s: float | None = None
+
+    @property
+    def send_lag_s(self) -> float:
+        """Return how much later than due it was sent, whoever kept it."""
+        return 0.0 if self.due_s is None else self.sent_s - self.due_s
+
+    @property
+    def ended_s(self) -> float:
+        """Return when it had ended, in seconds after the start of the load."""
+        return (self.sent_s if self.due_s is None else self.due_s) + self.end_s
+
+    @property
+    def gaps_s(self) -> tuple[float, ...]:
+        """Return the times between the events that carried tokens (inter-token latencies)."""
+        return tuple(b - a for a, b in itertools.pairwise(self.token_times_s))
+
+    @property
+    def tpot_s(self) -> float | None:
+        """Return the mean time a further token took, None where there was no further token."""
+        if self.output_tokens is None or self.output_tokens < 2 or self.ttft_s is None:
+            return None
+        return (self.token_times_s[-1] - self.ttft_s) / (self.output_tokens - 1)
 
     @property
     def output_digest(self) -> str | None:
@@ -102,7 +136,7 @@ def as_readings(result: LoadResult, *, prefix: str = "g3") -> tuple[Reading, ...
         _of(f"{prefix}.client_lag", result.lag_max_s, "s"),
     ]
     readings += _percentiles(result, f"{prefix}.ttft", lambda row: row.ttft_s)
-    readings += _percentiles(result, f"{prefix}.tpot", _tpot_s)
+    readings += _percentiles(result, f"{prefix}.tpot", lambda row: row.tpot_s)
     tokens = sum(row.output_tokens or 0 for row in result.good)
     rate = f"{prefix}.throughput"
     if tokens and result.elapsed_s > 0:
@@ -123,13 +157,6 @@ def _percentiles(
         for percent in (50, 90, 99)
         if len(values) >= least_sample(percent)
     ]
-
-
-def _tpot_s(row: Row) -> float | None:
-    """Return the mean time a further token took, None where there was no further token."""
-    if row.output_tokens is None or row.output_tokens < 2 or row.ttft_s is None:
-        return None
-    return (row.token_times_s[-1] - row.ttft_s) / (row.output_tokens - 1)
 
 
 def _why_none(result: LoadResult) -> str:
