@@ -7,6 +7,7 @@ from typing import Annotated
 import pydantic
 
 from kvgate.spec.base import CriterionId, Duration, GateId, Slug, Strict, Text
+from kvgate.spec.control import Control
 from kvgate.spec.workload import Workloads
 
 REHEARSED = frozenset({"rehearsal", "lab"})
@@ -39,6 +40,7 @@ class Plan(Strict):
     workloads: Workloads
     drafted_for: Slug | None = None  # the inventory it was drafted with; fits no other
     scope_out: list[ScopeOut] = pydantic.Field(default_factory=list)
+    control: Control | None = None  # parties and document: without it nobody can sign
 
     @property
     def rehearsal(self) -> bool:
