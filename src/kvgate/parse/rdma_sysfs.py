@@ -36,8 +36,14 @@ LOSS = frozenset(
         "rx_roce_discards",
         "rx_roce_errors",
         "resp_rx_outouf_seq",
+        "resp_rx_outof_buf",
+        "resp_tx_pkt_seq_err",
+        "resp_tx_rnr_retry_err",
         "req_rx_pkt_seq_err",
+        "req_rx_rnr_retry_err",
+        "req_rx_impl_nak_seq_err",
         "tx_rdma_ack_timeout",
+        "tx_rdma_retx_pkts",
         "req_tx_retry_excd_err",
         "rx_rdma_mtu_discard_pkts",
         # rdma_rxe (drivers/infiniband/sw/rxe/rxe_hw_counters.c)
@@ -49,6 +55,15 @@ LOSS = frozenset(
     }
 )
 """Counters of loss and retry, by the names their drivers have (``outouf`` is ionic's spelling)."""
+
+CNP_SENT = frozenset({"np_cnp_sent", "tx_cnp_pkts", "tx_rdma_cnp_pkts"})
+"""Counters of CNPs that were sent, as packets came marked (mlx5, bnxt_re, ionic)."""
+
+CNP = CNP_SENT | {"rp_cnp_handled", "rx_cnp_pkts", "rx_rdma_cnp_pkts"}
+"""Counters of CNPs, sent and received: no failures, their rate is judged."""
+
+MARKED = frozenset({"np_ecn_marked_roce_packets", "rx_ecn_marked_pkts", "rx_rdma_ecn_pkts"})
+"""Counters of packets that came with ECN's mark."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

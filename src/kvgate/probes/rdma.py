@@ -71,26 +71,12 @@ def _told(item: str, device: RdmaDevice) -> Iterable[Reading]:
     yield reading("rdma.roce_v2_gids", Quantity.of(len(port.roce_v2[item]), ""), item=item)
     why = f"{device.name} has no counter of loss that kvgate knows"
     yield reading("rdma.losses", losses, why, item=item)
-    marks = [count for name, count in port.counters.items() if name in CONGESTION]
+    marks = [
+        count for name, count in port.counters.items() if name in rdma_sysfs.CNP | rdma_sysfs.MARKED
+    ]
     congestion = Quantity.of(sum(marks), "") if marks else None
     why = f"{device.name} has no counter of congestion that kvgate knows"
     yield reading("rdma.congestion", congestion, why, item=item)
-
-
-CONGESTION = frozenset(
-    {
-        "np_cnp_sent",
-        "np_ecn_marked_roce_packets",
-        "rp_cnp_handled",
-        "rx_ecn_marked_pkts",
-        "rx_cnp_pkts",
-        "tx_cnp_pkts",
-        "rx_rdma_ecn_pkts",
-        "rx_rdma_cnp_pkts",
-        "tx_rdma_cnp_pkts",
-    }
-)
-"""Counters of ECN and CNP (mlx5, bnxt_re, ionic): no failures, their rate is judged."""
 
 
 def _devices(witness: Witness) -> tuple[dict[str, tuple[RdmaDevice, int]], Testimony]:

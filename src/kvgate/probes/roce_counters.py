@@ -10,6 +10,8 @@ from kvgate.errors import CommandError, ParseError
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading
 from kvgate.parse import ethtool, rdma_sysfs
+from kvgate.parse.rdma_sysfs import CNP, CNP_SENT, MARKED
+from kvgate.probes import port_tools
 from kvgate.probes.base import PLAIN, SHORT_S, answer, reading, untold
 from kvgate.probes.rdma import SYSFS
 from kvgate.spec.inventory import Host
@@ -24,19 +26,14 @@ MEASURES = (
     "roce.congestion_ignored",
 )
 UPTIME = ("cat", "/proc/uptime", "/proc/sys/kernel/random/boot_id")
-_PORT_LOSS = re.compile(
-    r"[rt]x_discards_phy|rx_prio[0-7]_discards|rx_out_of_buffer|rx_crc_errors_phy|"
-    r"rx_symbol_err_phy|rx_pcs_symbol_err_phy|link_down_events_phy|tx_pause_storm_error_events|"
-    r"hw_rx_dropped|rx_discard_bytes_cos[0-7]"
+LOSSES = (
+    rdma_sysfs.LOSS | port_tools.LOSSES | {f"rx_discard_bytes_cos{queue}" for queue in range(8)}
 )
-"""Loss and damage as ``ethtool -S`` counts it (mlx5, ionic, bnxt_en)."""
+"""Loss and damage as hw_counters and ``ethtool -S`` count it (mlx5, ionic, bnxt; cos: bnxt_en)."""
 
 _PAUSED = re.compile(r"rx_prio[0-7]_pause_duration")
 """Time for which a priority was told to pause, in microseconds (mlx5: rx_prioN_pause_duration)."""
 
-CNP = ("np_cnp_sent", "rp_cnp_handled", "tx_cnp_pkts", "rx_cnp_pkts")
-CNP_SENT = ("np_cnp_sent", "tx_cnp_pkts", "tx_rdma_cnp_pkts")
-MARKED = ("np_ecn_marked_roce_packets", "rx_ecn_marked_pkts", "rx_rdma_ecn_pkts")
 IGNORED = "rp_cnp_ignored"
 NONE = "none"
 
@@ -121,11 +118,11 @@ def moved(host: str, items: Iterable[str], before: Taken, after: Taken) -> list[
 
 
 def _told(host: str, item: str, change: Mapping[str, int], window_s: float) -> Iterable[Reading]:
-    losses = {n: c for n, c in change.items() if n in rdma_sysfs.LOSS or _PORT_LOSS.fullmatch(n)}
+    losses = {name: count for name, count in change.items() if name in LOSSES}
     grew = ", ".join(f"{name} +{count}" for name, count in sorted(losses.items()) if count)
     why = f"{item} of {host} has no counter of loss that kvgate knows"
     yield reading(MEASURES[0], (grew or NONE) if losses else None, why, item=item)
-    marks = [change[name] for name in CNP if name in change]
+    marks = [count for name, count in change.items() if name in CNP]
     rate = Quantity.of(round(sum(marks) / window_s, 3), "Hz") if marks and window_s > 0 else None
     why = f"{item} of {host} has no counter of CNPs that kvgate knows"
     yield reading(MEASURES[1], rate, why, item=item)
@@ -140,13 +137,12 @@ def _told(host: str, item: str, change: Mapping[str, int], window_s: float) -> I
 
 def _ignored(change: Mapping[str, int]) -> str | None:
     """Return what is wrong with the answer to congestion: ``none``, or what; None: not counted."""
-    known = [name for name in (*CNP, *CNP_SENT, IGNORED) if name in change]
-    if not known:
+    if not (CNP | {IGNORED}) & change.keys():
         return None
     if ignored := change.get(IGNORED):
         return f"{IGNORED} +{ignored}"
-    sent = sum(change.get(name, 0) for name in dict.fromkeys(CNP_SENT))
-    marked = [change[name] for name in MARKED if name in change]
+    sent = sum(count for name, count in change.items() if name in CNP_SENT)
+    marked = [count for name, count in change.items() if name in MARKED]
     if sent and marked and not sum(marked):
         return f"{sent} CNPs sent and no packet marked"
     return NONE

@@ -117,6 +117,22 @@ def test_a_window_in_which_nothing_moved() -> None:
     assert found["roce.congestion_ignored"] == "none"
 
 
+def test_counters_of_ionic_are_known_by_their_names() -> None:
+    names = ("tx_rdma_cnp_pkts", "rx_rdma_cnp_pkts", "rx_rdma_ecn_pkts", "resp_rx_outof_buf",
+             "req_rx_rnr_retry_err", "tx_rdma_ucast_pkts", "hw_rx_dropped")  # fmt: skip
+    still = dict.fromkeys(names, 7)
+    moved_on = still | {"tx_rdma_cnp_pkts": 27, "rx_rdma_cnp_pkts": 17, "rx_rdma_ecn_pkts": 9}
+    found = moved(taken(**still), taken(20.0, **moved_on, tx_rdma_ucast_bytes=1))
+    assert found["roce.moved_losses"] == "none"
+    assert found["roce.cnp_rate"] == Quantity.of(3, "Hz")
+    assert found["roce.congestion_ignored"] == "none"
+    unmarked = moved(taken(**still), taken(20.0, **(still | {"tx_rdma_cnp_pkts": 8})))
+    assert unmarked["roce.congestion_ignored"] == "1 CNPs sent and no packet marked"
+    lost = still | {"resp_rx_outof_buf": 8, "req_rx_rnr_retry_err": 9, "hw_rx_dropped": 8}
+    told = "hw_rx_dropped +1, req_rx_rnr_retry_err +2, resp_rx_outof_buf +1"
+    assert moved(taken(**still), taken(20.0, **lost))["roce.moved_losses"] == told
+
+
 def test_a_counter_that_went_back_is_no_number() -> None:
     found = moved(taken(out_of_sequence=7), taken(20.0, out_of_sequence=1))
     assert "went from 7 to 1" in found["roce.moved_losses"]
