@@ -157,6 +157,8 @@ class Criterion(Strict):
     ``ratio`` compares two arms in ``measure``, block by block, instead of judging each value;
     ``margin`` is what the limit lies below the claim, agreed before the run; ``ceiling`` is the
     measure that tells what the path can carry at most: a value above it is inconclusive.
+    ``severity`` is the class of a failure (acceptance practice, IEC 62381 punch lists): A blocks
+    acceptance, B may stay open with an owner and a date, C is cosmetic and only listed.
     """
 
     id: CriterionId
@@ -165,6 +167,7 @@ class Criterion(Strict):
     phase: Slug
     hosts: Literal["serving", "client", "all", "array", "switch", "bmc"]
     method: Literal["manual"] | None = None  # answered by people, not measured by a test
+    severity: Literal["A", "B", "C"] = "A"
     scope: Literal["each host", "all hosts"] = "each host"
     each: ItemKind | None = None
     where: dict[str, str] = pydantic.Field(default_factory=dict)
