@@ -2,11 +2,15 @@
 
 import asyncio
 import contextlib
+import datetime
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 from aiohttp import web
+
+from kvgate.load.rows import LoadResult, Row
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -67,3 +71,50 @@ def streaming():
         return handler
 
     return make
+
+
+NOW = datetime.datetime(2026, 5, 12, tzinfo=datetime.UTC)
+
+
+@pytest.fixture(scope="session")
+def row_of() -> Callable[..., Row]:
+    """Return what makes a row of a whole answer of 8 tokens, `tpot_s` apart."""
+
+    def row_of(*, ttft_s: float = 0.1, tpot_s: float = 0.01, **other: Any) -> Row:
+        times = tuple(ttft_s + tpot_s * place for place in range(8))
+        fields = {
+            "session": "session-000000",
+            "sent_at": NOW,
+            "sent_s": 0.0,
+            "ttft_s": ttft_s,
+            "token_times_s": times,
+            "end_s": times[-1],
+            "asked_tokens": 8,
+            "prompt_tokens": None,
+            "output_tokens": 8,
+            "cached_tokens": None,
+            "output_sha256": None,
+            "logits_sha256": None,
+        }
+        return Row(**{**fields, **other})
+
+    return row_of
+
+
+@pytest.fixture(scope="session")
+def result_of() -> Callable[[Sequence[Row]], LoadResult]:
+    """Return what makes a load of rows, at a concurrency of 1, within 2 s."""
+
+    def result_of(rows: Sequence[Row], **other: Any) -> LoadResult:
+        fields = {
+            "base_url": "http://127.0.0.1:1",
+            "model": "tiny",
+            "concurrency": 1,
+            "started_at": NOW,
+            "elapsed_s": 2.0,
+            "lag_max_s": 0.001,
+            "rows": tuple(rows),
+        }
+        return LoadResult(**{**fields, **other})
+
+    return result_of
