@@ -141,7 +141,9 @@ class Scheduler:
         if step is None:
             return True
         if generation.answered == 1:
-            self._metrics.ttft(time.monotonic() - generation.arrived)
+            self._metrics.observe(
+                "vllm:time_to_first_token_seconds", time.monotonic() - generation.arrived
+            )
         self._metrics.add("vllm:generation_tokens_total")
         if step.last:
             self._metrics.add("vllm:prompt_tokens_total", generation.prompt_tokens)

@@ -67,11 +67,16 @@ class Generation:
         if tier is None:
             return
         self._keys = chunkfile.chunk_keys(tier.fingerprint, self._tokens, config.block)
-        self._stored = tier.restore(self._keys, self._cache)
+        restored = tier.restore(self._keys, self._cache)
+        self._stored = restored.chunks
         self._computed = min(self._stored * config.block, self.prompt_tokens - 1)
         self.cached_tokens = self._computed
-        metrics.add("vllm:external_prefix_cache_queries_total", self.prompt_tokens)
-        metrics.add("vllm:external_prefix_cache_hits_total", self.cached_tokens)
+        hot = min(restored.hot * config.block, self.cached_tokens)
+        if tier.hot.limit_bytes:
+            metrics.add("vllm:prefix_cache_queries_total", self.prompt_tokens)
+            metrics.add("vllm:prefix_cache_hits_total", hot)
+        metrics.add("vllm:external_prefix_cache_queries_total", self.prompt_tokens - hot)
+        metrics.add("vllm:external_prefix_cache_hits_total", self.cached_tokens - hot)
 
     def advance(self, decoder: Decoder, tier: Tier | None) -> Step | None:
         """Compute the next chunk of rows; returns the token it yielded, if it did."""

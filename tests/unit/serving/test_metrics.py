@@ -7,8 +7,8 @@ from kvgate.serving.metrics import COUNTERS, Metrics, parse
 def test_what_is_rendered_can_be_read() -> None:
     metrics = Metrics("pico")
     metrics.add("kvgate:tier_read_bytes_total", 123456789012)
-    metrics.ttft(0.2)
-    metrics.ttft(100)
+    metrics.observe("vllm:time_to_first_token_seconds", 0.2)
+    metrics.observe("vllm:time_to_first_token_seconds", 100)
     text = metrics.render({"vllm:num_requests_running": 3})
     found = parse(text)
     assert set(COUNTERS) <= set(found)

@@ -68,7 +68,9 @@ def test_a_second_turn_restores_what_the_first_answered(decoder: Decoder, tier: 
 def test_a_damaged_chunk_is_computed_again(decoder: Decoder, tier: Tier) -> None:
     plain, alone = answer(decoder, tier, PROMPT, 3)
     tier._jobs.join()
-    second = tier.path(chunk_keys(tier.fingerprint, PROMPT, 64)[1])
+    link = tier.pool.find(chunk_keys(tier.fingerprint, PROMPT, 64)[1])
+    assert link is not None
+    second = tier.pool.path(link.name)
     second.write_bytes(second.read_bytes()[:4096] + b"\xff" * decoder.config.block_bytes)
     again, restored = answer(decoder, tier, PROMPT, 3)
     assert (again, restored.cached_tokens) == (plain, 64)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kvgate.errors import UsageError
-from kvgate.serving import tier as tier_module
+from kvgate.serving import pool as pool_module
 from kvgate.serving.chunkfile import chunk_keys
 from kvgate.serving.config import ModelConfig
 from kvgate.serving.decoder import Cache
@@ -41,7 +41,12 @@ class Bench:
 
     def restore(self) -> tuple[int, Cache]:
         cache = Cache(self.config, len(TOKENS))
-        return self.tier.restore(KEYS, cache), cache
+        return self.tier.restore(KEYS, cache).chunks, cache
+
+    def path(self, key: str) -> pathlib.Path:
+        link = self.tier.pool.find(key)
+        assert link is not None
+        return self.tier.pool.path(link.name)
 
     def count(self, what: str) -> float:
         return self.metrics.count(f"kvgate:tier_{what}_total")
@@ -55,7 +60,7 @@ def bench(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Bench]:
     if request.param == "buffered":
-        monkeypatch.setattr(tier_module, "_takes_direct_reads", lambda _: False)
+        monkeypatch.setattr(pool_module, "takes_direct_reads", lambda _: False)
     made = Bench(tmp_path, pico)
     if request.param == "direct" and not made.tier.direct:
         made.tier.close()
@@ -71,11 +76,11 @@ def test_what_was_stored_comes_back(bench: Bench) -> None:
     size = 4096 + bench.config.block_bytes
     assert bench.count("read_bytes") == bench.count("written_bytes") == 4 * size
     assert (bench.count("chunks_hit"), bench.count("chunks_missed")) == (4, 0)
-    assert not list(bench.tier.folder.rglob("*.tmp"))
+    assert not list(bench.tier.pool.folder.rglob("*.tmp"))
 
 
 def test_a_chunk_counts_only_with_all_before_it(bench: Bench) -> None:
-    bench.tier.path(KEYS[1]).unlink()
+    bench.path(KEYS[1]).unlink()
     used, cache = bench.restore()
     assert used == 1
     assert not cache.kv[1:].any()
@@ -101,7 +106,7 @@ def nan(path: pathlib.Path) -> None:
 
 
 def another(path: pathlib.Path) -> None:
-    other = path.parent.parent / KEYS[0][:2] / f"{KEYS[0]}.kv"
+    other = next(each for each in path.parent.parent.glob("*/*.kv") if each != path)
     path.write_bytes(other.read_bytes())
 
 
@@ -111,7 +116,7 @@ def longer(path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("damage", [cut, empty, flip, nan, another, longer])
 def test_a_damaged_chunk_is_counted_set_aside_and_stored_anew(bench: Bench, damage) -> None:
-    path = bench.tier.path(KEYS[2])
+    path = bench.path(KEYS[2])
     damage(path)
     used, cache = bench.restore()
     assert used == 2
@@ -136,7 +141,7 @@ def test_a_read_error_is_damage(bench: Bench, monkeypatch: pytest.MonkeyPatch) -
 def test_a_full_disk_costs_a_chunk_and_leaves_nothing(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = bench.tier.path(KEYS[0])
+    path = bench.path(KEYS[0])
     path.unlink()
 
     def fail(*_: object) -> int:
@@ -148,22 +153,22 @@ def test_a_full_disk_costs_a_chunk_and_leaves_nothing(
         bench.settle()
     assert bench.count("write_errors") == 1
     assert not path.exists()
-    assert not list(bench.tier.folder.rglob("*.tmp"))
+    assert not list(bench.tier.pool.folder.rglob("*.tmp"))
     bench.tier.store(KEYS[0], bench.source, 0)
     bench.settle()
     assert bench.restore()[0] == 4
 
 
 def test_a_chunk_is_written_once(bench: Bench) -> None:
-    before = bench.tier.path(KEYS[0]).stat()
+    before = bench.path(KEYS[0]).stat()
     bench.tier.store(KEYS[0], bench.source, 0)
     bench.settle()
-    assert bench.tier.path(KEYS[0]).stat() == before
+    assert bench.path(KEYS[0]).stat() == before
     assert bench.count("chunks_written") == 4
 
 
 def test_what_a_killed_writer_left_is_never_read(bench: Bench) -> None:
-    path = bench.tier.path(KEYS[3])
+    path = bench.path(KEYS[3])
     whole = path.read_bytes()
     path.unlink()
     path.with_suffix(".99-0.tmp").write_bytes(whole[:9000])
