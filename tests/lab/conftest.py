@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from kvgate.errors import CommandError
 from kvgate.lab import image
@@ -20,6 +25,8 @@ from kvgate.spec.load import load_inventory
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = f"test-{os.getpid()}"
+PLANNED = ("--plan", "gates/plans/lab.yaml", "--inventory", "inventory/lab.yaml")
+Findings = dict[str, dict[str, Any]]
 
 
 def say(line: str) -> None:
@@ -118,3 +125,48 @@ def lab(built: Places) -> Iterator[Running]:
         running.lab.destroy()
     assert running.processes() == []
     assert not built.state.exists()
+
+
+class Workspace:
+    """A user's workspace, with G2 as it is, of which some tests and criteria are asked for."""
+
+    def __init__(
+        self, root: Path, tests: tuple[str, ...], judged: set[str], workloads: dict[str, Any]
+    ) -> None:
+        self.root = root
+        for folder in ("gates/plans", "suites/g2", "inventory"):
+            (root / folder).mkdir(parents=True)
+        shutil.copytree(ROOT / "templates", root / "templates")
+        for name in tests:
+            shutil.copy(ROOT / "suites/g2_paths" / name, root / "suites/g2" / name)
+        gate = yaml.safe_load((ROOT / "gates/g2-paths.yaml").read_text("utf-8")) | {"entry": []}
+        others = [each["id"] for each in gate["criteria"] if each["id"] not in judged]
+        (root / "gates/g2.yaml").write_text(yaml.safe_dump(gate, sort_keys=False), "utf-8")
+        plan = {
+            "plan": "lab",
+            "title": "A part of G2 in the lab",
+            "profile": "lab",
+            "seed": 7,
+            "gates": [{"gate": "G2", "suite": "suites/g2", "give_up_after": "15 min"}],
+            "workloads": workloads,
+            "scope_out": [{"criteria": others, "reason": "not asked for here"}],
+        }
+        (root / "gates/plans/lab.yaml").write_text(yaml.safe_dump(plan), "utf-8")
+
+    def run(self, inventory: dict[str, Any], *words: str) -> Findings:
+        """Run the gate on `inventory` as a user does, and return criterion → finding."""
+        (self.root / "inventory/lab.yaml").write_text(yaml.safe_dump(inventory), "utf-8")
+        done = subprocess.run(
+            [sys.executable, "-m", "kvgate", "run", *PLANNED, *words],
+            cwd=self.root, capture_output=True, text=True, timeout=900,
+        )  # fmt: skip
+        name = re.findall(r"report: runs/([^/\s]+)/report", done.stdout)
+        assert name, done.stdout[-3000:] + done.stderr[-2000:]
+        gates = json.loads((self.root / f"runs/{name[-1]}/findings.json").read_bytes())["gates"]
+        return {each["criterion"]: each for gate in gates for each in gate["findings"]}
+
+
+@pytest.fixture(scope="session")
+def workspace() -> Callable[..., Workspace]:
+    """Return what makes a workspace: a folder, tests of G2's, criteria, workloads of the plan."""
+    return Workspace

@@ -158,6 +158,21 @@ def test_io_goes_on_by_itself_after_all_paths_were_lost_for_a_short_time(bench: 
     assert found["resumed"] is True
 
 
+def test_a_target_that_restarts_holds_io_until_it_serves_again(bench: Bench) -> None:
+    connect(bench.lab, "tcp", FAST="300")  # I/O waits so long: a restart takes its time
+    try:
+        restart = bench.template("power").model_dump(exclude_unset=True)
+        takes = [{"address": each, "transport": "tcp"} for each in ("10.77.1.1", "10.77.2.1")]
+        changed = {"kind": "target_restart", "takes": takes}
+        template = FaultTemplate.model_validate({**restart, **changed})
+        with bench.load() as under:
+            found = values(failover.under_fio(under, template, bench.witness("labhost")))
+        assert unharmed(found), found
+        assert found["flaps"] == NONE
+    finally:
+        connect(bench.lab, "tcp")
+
+
 def test_all_paths_lost_for_too_long_end_in_a_clear_error_and_no_wrong_data(bench: Bench) -> None:
     found = bench.written("both-beyond")
     assert (found["clear_error"], found["lost_writes"], found["wrong_data"]) == (True, NONE, NONE)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import re
-import shutil
-import subprocess
-import sys
+import functools
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
 if TYPE_CHECKING:
-    from conftest import Running
+    from conftest import Findings, Running, Workspace  # of this folder
 
 pytestmark = pytest.mark.timeout(1500)
 
-ROOT = Path(__file__).resolve().parents[2]
 NQN = "nqn.2026-11.lab:array1"
 HOST_NQN = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000002"
 HOST_ID = "00000000-0000-4000-8000-000000000002"
@@ -28,38 +22,21 @@ POLICY = (
     "for s in /sys/class/nvme-subsystem/*; do "
     f'if [[ $(<"$s/subsysnqn") == {NQN} ]]; then echo %s >"$s/iopolicy"; fi; done'
 )
-PLANNED = ("--plan", "gates/plans/lab.yaml", "--inventory", "inventory/lab.yaml")
-Findings = dict[str, dict[str, Any]]
-Run = Callable[[], Findings]
+Run = Callable[[], "Findings"]
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(
+    tmp_path_factory: pytest.TempPathFactory, workspace: Callable[..., Workspace]
+) -> Workspace:
     """Return a workspace with the path part of G2 alone: no perftest, reads of 6 s."""
+    reads = {"runtime": "6 s", "block": "4 KiB", "jobs": 4, "least": "32 KiB"}
     root = tmp_path_factory.mktemp("paths")
-    for folder in ("gates/plans", "suites/g2", "inventory"):
-        (root / folder).mkdir(parents=True)
-    shutil.copytree(ROOT / "templates", root / "templates")
-    for name in ("test_nvmeof.py", "test_roce.py"):
-        shutil.copy(ROOT / "suites/g2_paths" / name, root / "suites/g2" / name)
-    gate = yaml.safe_load((ROOT / "gates/g2-paths.yaml").read_text("utf-8")) | {"entry": []}
-    others = [each["id"] for each in gate["criteria"] if each["id"] not in JUDGED]
-    (root / "gates/g2.yaml").write_text(yaml.safe_dump(gate, sort_keys=False), "utf-8")
-    plan = {
-        "plan": "lab",
-        "title": "Paths of the lab",
-        "profile": "lab",
-        "seed": 7,
-        "gates": [{"gate": "G2", "suite": "suites/g2", "give_up_after": "10 min"}],
-        "workloads": {"paths": {"runtime": "6 s", "block": "4 KiB", "jobs": 4, "least": "32 KiB"}},
-        "scope_out": [{"criteria": others, "reason": "not asked for here"}],
-    }
-    (root / "gates/plans/lab.yaml").write_text(yaml.safe_dump(plan), "utf-8")
-    return root
+    return workspace(root, ("test_nvmeof.py", "test_roce.py"), JUDGED, {"paths": reads})
 
 
 @pytest.fixture
-def judged(lab: Running, site: Path) -> Iterator[Run]:
+def judged(lab: Running, site: Workspace) -> Iterator[Run]:
     """Yield a function that runs the gate on the lab and returns criterion → finding."""
     lab.sh("ini", "/lab/nvmet.sh rxe")
     told = yaml.safe_load(lab.places.inventory.read_text("utf-8"))
@@ -73,20 +50,8 @@ def judged(lab: Running, site: Path) -> Iterator[Run]:
             "paths": [{"name": "a", "target": "10.77.1.1"}],
         }
     ]
-    (site / "inventory/lab.yaml").write_text(yaml.safe_dump(told), "utf-8")
-
-    def run() -> Findings:
-        done = subprocess.run(
-            [sys.executable, "-m", "kvgate", "run", *PLANNED],
-            cwd=site, capture_output=True, text=True, timeout=600,
-        )  # fmt: skip
-        name = re.findall(r"report: runs/([^/\s]+)/report", done.stdout)
-        assert name, done.stdout[-3000:] + done.stderr[-2000:]
-        gates = json.loads((site / f"runs/{name[-1]}/findings.json").read_bytes())["gates"]
-        return {each["criterion"]: each for gate in gates for each in gate["findings"]}
-
     lab.sh("tgt", f"modprobe nvme-tcp; nvme connect -t tcp -a 10.77.1.1 -s 4420 -n {NQN} {OWN}")
-    yield run
+    yield functools.partial(site.run, told)
     lab.sh("tgt", f"nvme disconnect -n {NQN}")
 
 
