@@ -39,6 +39,7 @@ CLEAR = ("failover.clear_error",)
 
 _LEAST_IOS = 50
 _CLOCK_MOVED_S = 0.5
+_CLOCK_SET = "the host's clock was set while the load ran"
 
 
 @dataclasses.dataclass(slots=True)
@@ -73,7 +74,7 @@ def of_fio(met: Met, moments: Sequence[Moment], begun: float | None) -> Iterator
         yield Reading(name=name, value=Quantity.of(count, ""))
     why, ahead = met.problem, _clock_ahead(moments)
     if ahead is None:
-        why = "the host's clock was set while the load ran"
+        why = _CLOCK_SET
     if met.course is None or ahead is None:
         yield from missing(FIO[2:], why)
         return
@@ -215,9 +216,13 @@ def least_share(after: Sequence[Moment]) -> Reading:
 
 def resumed(met: Met, moments: Sequence[Moment], all_away_until: float | None) -> Reading:
     """Return whether I/Os were completed after the last moment at which all paths were away."""
-    ahead = _clock_ahead(moments)
+    ahead, why = _clock_ahead(moments), met.problem
+    if all_away_until is None:
+        why = "no moment was seen at which all paths were away"
+    elif ahead is None:
+        why = _CLOCK_SET
     if met.course is None or ahead is None or all_away_until is None:
-        return Reading(name=RESUMED[0], value=None, problem=met.problem or "no time can be told")
+        return Reading(name=RESUMED[0], value=None, problem=why)
     return Reading(name=RESUMED[0], value=met.course.end_ms > 1000 * (all_away_until + ahead))
 
 

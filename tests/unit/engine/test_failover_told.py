@@ -154,7 +154,11 @@ def test_io_that_never_goes_on_after_the_loss_of_all_paths_is_found(last_io, res
 def test_io_after_all_paths_were_away_is_what_resumed_means() -> None:
     assert told.resumed(met(1, 25), COURSE, 22.5).value is True
     assert told.resumed(met(1, 21), COURSE, 22.5).value is False
-    assert told.resumed(met(1, 21), COURSE, None).value is None
+    unseen = told.resumed(met(1, 21), COURSE, None)
+    assert unseen.value is None
+    assert unseen.problem == "no moment was seen at which all paths were away"
+    stepped = [BEFORE, Moment(30, CLOCK + 90, BEFORE.paths)]
+    assert "clock was set" in told.resumed(met(1, 21), stepped, 20.0).problem
 
 
 def test_a_writer_that_hangs_was_told_no_clear_error() -> None:
