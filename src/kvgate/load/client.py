@@ -2,67 +2,128 @@
 
 from __future__ import annotations
 
-import dataclasses
+import asyncio
 import datetime
+import errno
 import json
+import ssl
 import time
 
-import aiohttp
-
 from kvgate.errors import ParseError
+from kvgate.load.endpoint import Endpoint as Endpoint
+from kvgate.load.http1 import Response
 from kvgate.load.rows import Failure, Request, Row
+from kvgate.load.source import Told
 from kvgate.load.sse import SseParser
 from kvgate.load.stream import Answer
+from kvgate.load.wire import Connection, Enough, Pool
+from kvgate.untrusted import mask, plain
 
 ERROR_BODY_CAP_BYTES = 2048
+ANSWER_CAP_BYTES = 4 * 2**20
+TOKEN_CAP_BYTES = 16 * 2**10
+"""The most an answer may hold: so much, and so much a token; an event of one takes 0.2 to 1 kB."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    """Where to send to and how; ``extensions`` asks for token ids and kvgate's digest of logits."""
+class Exchange:
+    """One request's answer as it arrives; `over` is set at its end, whatever that is."""
 
-    base_url: str
-    model: str
-    timeout_s: float
-    extensions: bool = True
+    def __init__(self, answer: Answer, begun: float, asked_tokens: int) -> None:
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.failure: tuple[Failure, str] | None = None
+        self._answer = answer
+        self._begun = begun
+        self._parser = SseParser()
+        self._room = ANSWER_CAP_BYTES + asked_tokens * TOKEN_CAP_BYTES
+        self._refused: Response | None = None
+        self._said = b""
 
-    def body(self, request: Request) -> bytes:
-        """Return the request's JSON: greedy, streamed, with usage."""
-        fields = {
-            "model": self.model,
-            "prompt": request.prompt,
-            "max_tokens": request.output_tokens,
-            "temperature": 0,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-        if self.extensions:
-            fields |= {"return_token_ids": True, "kvgate_logits": True, "ignore_eos": True}
-        return json.dumps(fields).encode()
+    def head(self, response: Response) -> None:
+        """Take the head: anything but a stream is refused, in its own words."""
+        if response.status != 200 or response.content_type != "text/event-stream":
+            self._refused = response
+
+    def body(self, piece: bytes, at: float) -> None:
+        """Fold a piece of the stream into the answer; raises ParseError for what is no stream."""
+        if self._refused is not None:
+            self._said += piece[:ERROR_BODY_CAP_BYTES]
+            if len(self._said) >= ERROR_BODY_CAP_BYTES:
+                raise Enough
+            return
+        self._room -= len(piece)
+        if self._room < 0:
+            raise ParseError("an answer that is far longer than what was asked for")
+        at_s = at - self._begun
+        for event in self._parser.feed(piece):
+            self._answer.add(event, at_s)
+
+    def ended(self) -> None:
+        """Take the whole response's end."""
+        if self._refused is None and not self._parser.close() and not self._answer.done:
+            self.failed(Failure.TRUNCATED, "the answer ended in mid-event: an event was cut off")
+        else:
+            self._end()
+
+    def failed(self, failure: Failure, error: str) -> None:
+        """Take the reason that no more will come."""
+        if self.failure is None:
+            self.failure = (failure, error)
+        self._end()
+
+    def _end(self) -> None:
+        if self._refused is not None:
+            self.failure = (Failure.HTTP, refusal(self._refused, self._said))
+        if not self.over.done():
+            self.over.set_result(None)
 
 
-class Refused(Exception):
-    """The endpoint answered, but not with a stream; the message says with what."""
+def refusal(response: Response, said: bytes) -> str:
+    """Return what an endpoint answered that is no stream of events, for people."""
+    text = said[:ERROR_BODY_CAP_BYTES].decode("utf-8", "replace")
+    try:
+        fields = json.loads(text)
+        error = fields.get("error", fields)
+        text = str(error["message"] if isinstance(error, dict) else error)
+    except (ValueError, KeyError, AttributeError, RecursionError):
+        pass  # no JSON of OpenAI's: told as it is
+    what = f"{response.status} {response.content_type or 'without a type'}"
+    if response.status is not None and 300 <= response.status < 400:
+        where = response.headers.get("location", "nowhere")
+        what += f": a redirect to {where[:200]!r}, which is not followed"
+    return f"{what}: {text[:300]}"
 
 
 async def send(
-    http: aiohttp.ClientSession, endpoint: Endpoint, request: Request, *, origin: float
-) -> Row:
-    """Send `request` and return its row; the clock runs from before the connection is asked for.
+    pool: Pool,
+    endpoint: Endpoint,
+    request: Request,
+    *,
+    origin: float,
+    due: float | None = None,
+    encoded: bytes | None = None,
+) -> tuple[Row, Told]:
+    """Send `request`; return its row and what its answer held.
 
-    `origin` is the monotonic start of the load. Only cancellation comes out as an exception.
+    The clock runs from `due` or, without it, from before the connection is asked for; `origin` is
+    the monotonic start of the load. `encoded` is the request as it goes out, where it was made
+    ready. Only cancellation, and a request that can't be written, come out as exceptions.
     """
+    encoded = endpoint.request(request) if encoded is None else encoded
     answer = Answer()
     sent_at = datetime.datetime.now(datetime.UTC)
     sent = time.monotonic()
-    failure = await _attempt(http, endpoint, request, answer, sent)
-    return Row(
+    begun = sent if due is None else due
+    exchange = Exchange(answer, begun, request.output_tokens)
+    await _exchange(pool, endpoint, encoded, exchange)
+    end_s = time.monotonic() - begun
+    failure = _judged(answer, exchange, request)
+    row = Row(
         session=request.session,
         sent_at=sent_at,
         sent_s=sent - origin,
         ttft_s=answer.times_s[0] if answer.times_s else None,
         token_times_s=tuple(answer.times_s),
-        end_s=time.monotonic() - sent,
+        end_s=end_s,
         asked_tokens=request.output_tokens,
         prompt_tokens=answer.reported("prompt_tokens"),
         output_tokens=answer.reported("completion_tokens"),
@@ -70,51 +131,71 @@ async def send(
         output_sha256=answer.digest(),
         logits_sha256=answer.logits_sha256,
         failure=failure[0] if failure else None,
-        error=failure[1] if failure else "",
+        error=_harmless(failure[1], endpoint) if failure else "",
+        turn=request.turn,
+        due_s=None if due is None else due - origin,
     )
+    ids = () if isinstance(request.prompt, str) else tuple(answer.token_ids)
+    return row, ids or "".join(answer.texts)
 
 
-async def _attempt(
-    http: aiohttp.ClientSession, endpoint: Endpoint, request: Request, answer: Answer, sent: float
-) -> tuple[Failure, str] | None:
-    """Receive `answer` and return what is wrong with it, or with the way to it."""
-    failure: tuple[Failure, str] | None
-    try:
-        await _receive(http, endpoint, endpoint.body(request), answer, sent)
-        failure = answer.judge(request.output_tokens)
-    except Refused as err:
-        failure = (Failure.HTTP, str(err))
-    except ParseError as err:
-        failure = (Failure.PROTOCOL, err.message)
-    except TimeoutError:
-        failure = (Failure.TIMEOUT, f"no whole answer within {endpoint.timeout_s:g} s")
-    except aiohttp.ClientPayloadError as err:
-        failure = (Failure.TRUNCATED, f"the connection ended in mid-answer: {err}")
-    except (aiohttp.ClientError, OSError) as err:
-        failure = (Failure.CONNECTION, f"{type(err).__name__}: {err}")
+def _judged(answer: Answer, exchange: Exchange, request: Request) -> tuple[Failure, str] | None:
+    """Return what is wrong with the answer, or with the way to it."""
     if answer.engine_error is not None:  # says more than how the stream then ended
-        failure = (Failure.ENGINE, answer.engine_error)
-    return failure
+        return Failure.ENGINE, answer.engine_error
+    return exchange.failure or answer.judge(request.output_tokens)
 
 
-async def _receive(
-    http: aiohttp.ClientSession, endpoint: Endpoint, body: bytes, answer: Answer, sent: float
-) -> None:
-    """Post `body` and fold the stream into `answer` until its end."""
-    async with http.post(
-        f"{endpoint.base_url}/v1/completions",
-        data=body,
-        headers={"Content-Type": "application/json", "Accept": "text/event-stream"},
-        timeout=aiohttp.ClientTimeout(total=endpoint.timeout_s),
-        allow_redirects=False,
-    ) as response:
-        if response.status != 200 or response.content_type != "text/event-stream":
-            said = (await response.content.read(ERROR_BODY_CAP_BYTES)).decode("utf-8", "replace")
-            raise Refused(f"{response.status} {response.content_type}: {said[:300]}")
-        parser = SseParser()
-        async for piece in response.content.iter_any():
-            at_s = time.monotonic() - sent
-            for event in parser.feed(piece):
-                answer.add(event, at_s)
-        if not parser.close() and not answer.done:
-            raise aiohttp.ClientPayloadError("an event was cut off")
+def _harmless(said: str, endpoint: Endpoint) -> str:
+    """Return what an endpoint said without secrets and control characters."""
+    if endpoint.key:
+        said = said.replace(endpoint.key, "(the key)")
+    return mask(plain(said))
+
+
+async def _exchange(pool: Pool, endpoint: Endpoint, encoded: bytes, exchange: Exchange) -> None:
+    """Have `encoded` answered, within the endpoint's time; every end is noted in `exchange`."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + endpoint.timeout_s
+    connection = pool.idle()
+    if connection is None:
+        connection = await _connect(pool, endpoint, exchange, deadline)
+        if connection is None:
+            return
+
+    def expire() -> None:
+        connection.abort()
+        exchange.failed(Failure.TIMEOUT, f"no whole answer within {endpoint.timeout_s:g} s")
+
+    timer = loop.call_at(deadline, expire)
+    try:
+        await connection.send(encoded, exchange)
+        await exchange.over
+    except asyncio.CancelledError:
+        connection.abort()
+        raise
+    finally:
+        timer.cancel()
+
+
+async def _connect(
+    pool: Pool, endpoint: Endpoint, exchange: Exchange, deadline: float
+) -> Connection | None:
+    """Return a new connection; None, with the reason in `exchange`, where there can be none."""
+    try:
+        async with asyncio.timeout_at(deadline):
+            return await pool.connect()
+    except TimeoutError:
+        exchange.failed(Failure.TIMEOUT, f"no connection within {endpoint.timeout_s:g} s")
+    except ssl.SSLCertVerificationError as err:
+        exchange.failed(
+            Failure.TLS, f"its certificate can't be trusted: {err.verify_message or err.reason}"
+        )
+    except ssl.SSLError as err:
+        exchange.failed(Failure.TLS, f"no TLS with it: {err.reason or err}")
+    except OSError as err:
+        ours = err.errno in (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL)
+        exchange.failed(
+            Failure.CLIENT if ours else Failure.CONNECTION, f"{type(err).__name__}: {err}"
+        )
+    return None

@@ -8,6 +8,7 @@ from typing import Any
 
 from kvgate.errors import ParseError
 from kvgate.load.rows import Failure, LoadResult, Row, command
+from kvgate.load.watch import Watched
 from kvgate.transport.base import CommandResult
 from kvgate.witness import Witness
 
@@ -33,6 +34,8 @@ def of_lines(told: CommandResult) -> LoadResult:
     facts, *lines = (json.loads(line) for line in told.stdout.decode().splitlines())
     if facts["rows"] != len(lines):
         raise ValueError(f"{len(lines)} rows of {facts['rows']}")
+    more = _since_it_watches(facts) if "watched" in facts else {}
+    rows, warm_up = [_row(line) for line in lines], int(more.pop("warm_up", 0))
     return LoadResult(
         base_url=facts["base_url"],
         model=facts["model"],
@@ -40,8 +43,22 @@ def of_lines(told: CommandResult) -> LoadResult:
         started_at=told.started_at,
         elapsed_s=facts["elapsed_s"],
         lag_max_s=facts["lag_max_s"],
-        rows=tuple(_row(line) for line in lines),
+        rows=tuple(rows[warm_up:]),
+        warm_up=tuple(rows[:warm_up]),
+        **more,
     )
+
+
+def _since_it_watches(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts that loads have since their client watches itself."""
+    watched = facts["watched"]
+    return {
+        "warm_up": facts["warm_up"],
+        "warm_up_s": facts["warm_up_s"],
+        "held_back": facts["held_back"],
+        "unsent": facts["unsent"],
+        "watched": None if watched is None else Watched(**watched),
+    }
 
 
 def _row(line: dict[str, Any]) -> Row:

@@ -1,4 +1,4 @@
-"""What a load run produces: one row a request, whatever became of it; and figures from rows."""
+"""What a load run produces: one row a request, whatever became of it; and as evidence."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import datetime
 import enum
 import itertools
 import json
-from collections.abc import Callable
 
 from kvgate.judge.percentile import least_sample, percentile
-from kvgate.model.quantity import Quantity
-from kvgate.model.record import Evidence, Reading
+from kvgate.load.watch import Watched
+from kvgate.model.record import Evidence
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +34,14 @@ class Failure(enum.StrEnum):
     """What kept a request from counting."""
 
     CONNECTION = "connection"  # refused, reset, no route
+    TLS = "tls"  # no TLS, or a certificate that can't be trusted
     TIMEOUT = "timeout"
     HTTP = "http"  # another status than 200, or no event stream
     PROTOCOL = "protocol"  # the stream is not what OpenAI's protocol says
     ENGINE = "engine"  # the engine reported an error in the stream
     TRUNCATED = "truncated"  # the stream ended before its end mark
     COUNT = "count"  # another number of tokens than was asked for, or none reported
+    CLIENT = "client"  # this client had no descriptor or port left: no fault of the endpoint's
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +102,12 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
-    """A load run: its rows in order of ending, how long it took, and the client's own lag."""
+    """A load run: its rows in order of ending, how long it took, and how the client fared.
+
+    ``warm_up`` are the rows of what was due in the warm-up, which ``elapsed_s`` and ``rows`` leave
+    out. ``concurrency`` is the most that was to be under way. Of an open loop, ``held_back`` had to
+    wait for that, and ``unsent`` were due and never sent.
+    """
 
     base_url: str
     model: str
@@ -110,6 +116,25 @@ class LoadResult:
     elapsed_s: float
     lag_max_s: float  # the longest the client's event loop was late
     rows: tuple[Row, ...]
+    warm_up: tuple[Row, ...] = ()
+    warm_up_s: float = 0.0
+    held_back: int = 0
+    unsent: int = 0
+    watched: Watched | None = None  # None: of a load recorded before the client watched itself
+
+    @property
+    def bottleneck(self) -> tuple[str, ...]:
+        """Return why the client, not the endpoint, was measured; () where it was not so."""
+        told = [] if self.watched is None else [*self.watched.bottleneck(self._ttft_s())]
+        ours = sum(row.failure is Failure.CLIENT for row in self.rows)
+        if ours:
+            told.append(f"it had no descriptor or port left for {ours} requests")
+        return tuple(told)
+
+    def _ttft_s(self) -> float | None:
+        """Return the median TTFT, None where there are too few for one."""
+        values = [row.ttft_s for row in self.good if row.ttft_s is not None]
+        return percentile(values, 50) if len(values) >= least_sample(50) else None
 
     @property
     def good(self) -> tuple[Row, ...]:
@@ -122,82 +147,31 @@ class LoadResult:
         return tuple(row for row in self.rows if row.failure is not None)
 
 
-def as_readings(result: LoadResult, *, prefix: str = "g3") -> tuple[Reading, ...]:
-    """Return the figures of a load run, in s and tok/s.
-
-    ``ttft`` and ``tpot`` are medians, ``ttft_p90`` and so on stand beside them where the sample
-    can carry them (`judge.percentile`: 10 values for p90, 100 for p99). Where a request failed
-    there is no percentile (survivors are no sample of all), and the reading says so; throughput
-    counts the tokens of whole answers over the whole time.
-    """
-    readings = [
-        _count(f"{prefix}.requests", len(result.rows)),
-        _count(f"{prefix}.request_errors", len(result.failed)),
-        _of(f"{prefix}.client_lag", result.lag_max_s, "s"),
-    ]
-    readings += _percentiles(result, f"{prefix}.ttft", lambda row: row.ttft_s)
-    readings += _percentiles(result, f"{prefix}.tpot", lambda row: row.tpot_s)
-    tokens = sum(row.output_tokens or 0 for row in result.good)
-    rate = f"{prefix}.throughput"
-    if tokens and result.elapsed_s > 0:
-        readings.append(_of(rate, tokens / result.elapsed_s, "tok/s"))
-    else:
-        readings.append(Reading(name=rate, value=None, problem=_why_none(result)))
-    return tuple(readings)
-
-
-def _percentiles(
-    result: LoadResult, name: str, value_of: Callable[[Row], float | None]
-) -> list[Reading]:
-    values = [value for row in result.good if (value := value_of(row)) is not None]
-    if result.failed or len(values) < least_sample(50):
-        return [Reading(name=name, value=None, problem=_why_none(result))]
-    return [
-        _of(name if percent == 50 else f"{name}_p{percent}", percentile(values, percent), "s")
-        for percent in (50, 90, 99)
-        if len(values) >= least_sample(percent)
-    ]
-
-
-def _why_none(result: LoadResult) -> str:
-    if result.failed:
-        first = result.failed[0]
-        return (
-            f"{len(result.failed)} of {len(result.rows)} requests failed; "
-            f"the first: {first.failure}: {first.error}"
-        )
-    return (
-        f"{len(result.rows)} requests are too few for a median"
-        if result.rows
-        else ("no request was sent")
-    )
-
-
-def _count(name: str, number: int) -> Reading:
-    return Reading(name=name, value=Quantity.of(number, ""))
-
-
-def _of(name: str, number: float, unit: str) -> Reading:
-    return Reading(name=name, value=Quantity.of(round(number, 6), unit))
-
-
 def command(base_url: str, concurrency: int) -> tuple[str, ...]:
     """Return what stands for the command in a load's evidence: the client is this program."""
     return ("kvgate.load", base_url, f"--concurrency={concurrency}")
 
 
 def as_evidence(result: LoadResult, host: str) -> Evidence:
-    """Return the rows as a piece of evidence: one JSON object a line, the run's facts first."""
+    """Return the rows as a piece of evidence: one JSON object a line, the run's facts first.
+
+    The rows of the warm-up come before the others.
+    """
+    rows = [dataclasses.asdict(row) for row in (*result.warm_up, *result.rows)]
     facts = {
         "base_url": result.base_url,
         "model": result.model,
         "concurrency": result.concurrency,
         "elapsed_s": result.elapsed_s,
         "lag_max_s": result.lag_max_s,
-        "rows": len(result.rows),
+        "rows": len(rows),
+        "warm_up": len(result.warm_up),
+        "warm_up_s": result.warm_up_s,
+        "held_back": result.held_back,
+        "unsent": result.unsent,
+        "watched": None if result.watched is None else dataclasses.asdict(result.watched),
     }
-    lines = [facts, *(dataclasses.asdict(row) for row in result.rows)]
-    text = "".join(json.dumps(line, default=_plain) + "\n" for line in lines)
+    text = "".join(json.dumps(line, default=_plain) + "\n" for line in (facts, *rows))
     return Evidence(
         host=host,
         command=command(result.base_url, result.concurrency),
@@ -205,7 +179,8 @@ def as_evidence(result: LoadResult, host: str) -> Evidence:
         stdout=text.encode(),
         stderr=b"",
         started_at=result.started_at,
-        ended_at=result.started_at + datetime.timedelta(seconds=result.elapsed_s),
+        ended_at=result.started_at
+        + datetime.timedelta(seconds=result.warm_up_s + result.elapsed_s),
     )
 
 

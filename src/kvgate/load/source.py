@@ -8,7 +8,7 @@ from typing import Protocol
 from kvgate.load.rows import Request, Row
 
 Told = tuple[int, ...] | str
-"""What an answer held: its token ids or, where the engine gave none, its text."""
+"""What an answer held: its token ids; its text where the engine gave none or the prompt was one."""
 
 
 class Source(Protocol):

@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import json
 import time
 
@@ -7,6 +8,7 @@ import pytest
 
 from kvgate.load.client import Endpoint, send
 from kvgate.load.rows import Failure, Request, Row
+from kvgate.load.wire import Pool
 
 REQUEST = Request(session="s", prompt=(1, 2, 3), output_tokens=2)
 
@@ -24,9 +26,11 @@ END = (
 
 def ask(url: str, *, timeout_s: float = 5) -> Row:
     async def run() -> Row:
-        async with aiohttp.ClientSession() as http:
-            endpoint = Endpoint(base_url=url, model="m", timeout_s=timeout_s)
-            return await send(http, endpoint, REQUEST, origin=time.monotonic())
+        endpoint = Endpoint(base_url=url, model="m", timeout_s=timeout_s)
+        address = endpoint.address()
+        with contextlib.closing(Pool(address.host, address.port, None)) as pool:
+            row, _ = await send(pool, endpoint, REQUEST, origin=time.monotonic())
+        return row
 
     return asyncio.run(run())
 
@@ -97,7 +101,8 @@ def test_another_status_is_told_with_its_body(mock_endpoint, status: int) -> Non
     with mock_endpoint(refuse) as url:
         row = ask(url)
     assert row.failure is Failure.HTTP
-    assert row.error == f"{status} text/plain: no such model"
+    moved = ": a redirect to '/elsewhere', which is not followed" if status == 302 else ""
+    assert row.error == f"{status} text/plain{moved}: no such model"
 
 
 def test_nobody_listens() -> None:

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from kvgate.load.rows import Failure, LoadResult, Row, as_evidence, as_readings
+from kvgate.load.figures import as_readings
+from kvgate.load.rows import Failure, LoadResult, Row, as_evidence
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Reading
 
@@ -57,7 +58,10 @@ def test_figures() -> None:
         "g3.request_errors": "0",
         "g3.client_lag": "0.004 s",
         "g3.ttft": "0.2 s",
+        "g3.client_bottleneck": "0",
         "g3.tpot": "0.1 s",
+        "g3.itl": "0.3 s",
+        "g3.e2e": "0.5 s",
         "g3.throughput": "6.0 tok/s",
     }
 

@@ -1,0 +1,181 @@
+"""Makes requests ready ahead, in a thread of its own, so that sending one is only sending it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+
+from kvgate.load.endpoint import Endpoint
+from kvgate.load.rows import Request, Row
+from kvgate.load.source import Source, Told
+
+AHEAD_BYTES = 32 * 2**20
+"""How much is kept ready at most, beside one request: 100 prompts of 50,000 tokens."""
+
+SWITCH_S = 0.0005
+"""After how long the feeder's thread lets the event loop's have the interpreter, at most."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ready:
+    """A request and its bytes as they go out."""
+
+    request: Request
+    encoded: bytes
+
+
+class Feeder:
+    """Asks a source for requests and encodes them; used from one event loop, as a context.
+
+    `ahead` is how many are kept ready. What the source raises comes out of `take` and `ended`.
+    """
+
+    def __init__(self, source: Source, endpoint: Endpoint, *, ahead: int) -> None:
+        self._source, self._endpoint, self._ahead = source, endpoint, ahead
+        self._ready: deque[Ready] = deque()
+        self._bytes = 0
+        self._last = False
+        self._error: BaseException | None = None
+        self._told: deque[tuple[Row, Told, asyncio.Future[Ready | None]]] = deque()
+        self._takers: deque[asyncio.Future[None]] = deque()
+        self._work = threading.Event()
+        self._stopping = False
+        self._called = False
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name="load-feeder", daemon=True)
+
+    def __enter__(self) -> Feeder:
+        """Start to make requests ready."""
+        self._work.set()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop; waits for the request that is being made."""
+        self._stopping = True
+        self._work.set()
+        self._thread.join()
+
+    async def take(self) -> Ready | None:
+        """Return the next request, waiting for it to be made; None once there is none."""
+        while not self._ready:
+            if self._error is not None:
+                raise self._error
+            if self._last:
+                return None
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._takers.append(waiter)
+            self._work.set()
+            await waiter
+        ready = self._ready.popleft()
+        self._bytes -= len(ready.encoded)
+        if len(self._ready) * 2 <= self._ahead and not self._last:
+            self._work.set()
+        return ready
+
+    async def ended(self, row: Row, told: Told) -> Ready | None:
+        """Tell the source of an answer; return its session's next turn, None if it has none."""
+        if not self._source.follows:
+            return None
+        if self._error is not None:
+            raise self._error
+        follow: asyncio.Future[Ready | None] = self._loop.create_future()
+        self._told.append((row, told, follow))
+        self._work.set()
+        return await follow
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                self._work.wait()
+                self._work.clear()
+                self._fill()
+        except BaseException as err:  # noqa: BLE001  comes out where it is waited for
+            self._error = err
+        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits any more
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _fill(self) -> None:
+        """Answer what was told and make requests until enough are ready."""
+        while not self._stopping:
+            if self._told:
+                self._follow(*self._told.popleft())
+            elif not self._last and (not self._ready or self._has_room()):
+                self._make()
+            else:
+                break
+            time.sleep(0)  # the event loop's thread first
+        self._call()
+
+    def _has_room(self) -> bool:
+        return len(self._ready) < self._ahead and self._bytes < AHEAD_BYTES
+
+    def _make(self) -> None:
+        request = self._source.next()
+        if request is None:
+            self._last = True
+        else:
+            ready = Ready(request, self._endpoint.request(request))
+            self._bytes += len(ready.encoded)
+            self._ready.append(ready)
+        self._call()
+
+    def _call(self) -> None:
+        """Have those who wait look again."""
+        if self._takers and not self._called:
+            self._called = True
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _follow(self, row: Row, told: Told, follow: asyncio.Future[Ready | None]) -> None:
+        request = self._source.ended(row, told)
+        ready = None if request is None else Ready(request, self._endpoint.request(request))
+        self._loop.call_soon_threadsafe(_answer, follow, ready)
+
+    def _wake(self) -> None:
+        """Let as many look again as there are requests; in the event loop's thread."""
+        self._called = False
+        count = len(self._ready)
+        while self._takers and (count > 0 or self._last or self._error is not None):
+            waiter = self._takers.popleft()
+            count -= 1
+            if not waiter.done():
+                waiter.set_result(None)
+        if self._error is not None:
+            while self._told:
+                *_, follow = self._told.popleft()
+                if not follow.done():
+                    follow.set_exception(self._error)
+
+
+def _answer(follow: asyncio.Future[Ready | None], ready: Ready | None) -> None:
+    if not follow.done():
+        follow.set_result(ready)
+
+
+_switching = threading.Lock()
+_switchers = 0
+_usual_s = 0.0
+
+
+@contextlib.contextmanager
+def quick_switches() -> Iterator[None]:
+    """Have threads of this process give up the interpreter sooner, while any load is running."""
+    global _switchers, _usual_s
+    with _switching:
+        if not _switchers:
+            _usual_s = sys.getswitchinterval()
+            sys.setswitchinterval(min(SWITCH_S, _usual_s))
+        _switchers += 1
+    try:
+        yield
+    finally:
+        with _switching:
+            _switchers -= 1
+            if not _switchers:
+                sys.setswitchinterval(_usual_s)
