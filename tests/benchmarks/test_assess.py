@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from kvgate.kv.agreed import generated
-from kvgate.kv.reuse import Curve, Tracker, keys_of
+from kvgate.kv.reuse import Curve, Tracker
 from kvgate.kv.trace import Batch, batches
 
 REFERENCES = int(os.environ.get("KVGATE_ASSESS_REFERENCES", "10000000"))
@@ -52,7 +52,7 @@ def curve_of(found: list[Batch]) -> Curve:
     """Return the exact curve of every capacity, from ids as they are."""
     tracker = Tracker(found[0].block_tokens)
     for batch in found:
-        tracker.feed(batch, keys_of(batch.ids))
+        tracker.feed(batch, batch.ids)
     return tracker.curve()
 
 

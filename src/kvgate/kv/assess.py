@@ -15,7 +15,7 @@ import numpy as np
 
 from kvgate.errors import UsageError
 from kvgate.kv.geometry import Geometry
-from kvgate.kv.reuse import A_DECADE, Curve, Tracker, keys_of
+from kvgate.kv.reuse import A_DECADE, Curve, Tracker
 from kvgate.kv.reuse_sampled import Estimates, Sampler, Sampling, middle
 from kvgate.kv.trace import Batch, Floats, Ints
 from kvgate.kv.windows import Windows, WindowStatistics
@@ -147,7 +147,7 @@ class Assessor:
         if self._sampler:
             served = self._sampler.feed(batch)
         else:
-            served = self._tracker.feed(batch, keys_of(batch.ids)).astype(np.float64)
+            served = self._tracker.feed(batch, batch.ids).astype(np.float64)
         self._sums += served.sum(axis=0)
         self._sharing += int((served.sum(axis=1) > 0).sum())
         kept = served[:, : len(LEVELS)].sum(axis=1)

@@ -39,7 +39,7 @@ def follow_part(
         sampler = sampler or _sampler(question, batch.block_tokens)
         sampler.count(batch)
         mine = sampler.parts[part]
-        served += [mine.feed(each, keys_of(each.ids, near=0)) for each in sliced(batch)]
+        served += [mine.feed(each, keys_of(each.ids)) for each in sliced(batch)]
     if sampler is None:
         raise UsageError("no request in the trace")
     followed = sampler.parts[part].followed(sampler.references, sampler.tokens)

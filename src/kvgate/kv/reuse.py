@@ -36,25 +36,26 @@ A_DECADE = 20
 BUCKETS = 14 * A_DECADE
 """Buckets of the reuse intervals: up to 10⁸ s."""
 
-_FIRST_SLOTS = 2**12
+LIVE, CLOCK, DONE, AGAIN, ROWS, PAGES, SHIFT = range(7)
+"""What a tracker counts: blocks, the next place, requests done, blocks used again; of the
+directory rows and pages in use, and the bits of an id that are within its page."""
+
+_NEAR = 6
+_SPARSE = 4
+_FIRST_ROWS = 2**12
+_FIRST_PAGES = 2**8
 _SCRATCH = 2**13
 
 
-def keys_of(ids: Ints, near: int = 3) -> Ints:
-    """Return ids scattered over the bits, each to its own; the last `near` bits stay as they are.
+def keys_of(ids: Ints) -> Ints:
+    """Return ids scattered over all bits, each to its own, to choose a sample by.
 
-    So neighbours, as numbered ids often are, stay near each other in the table. Multiplying by
-    an odd number and adding a shift are both one-to-one on the other bits.
+    Multiplying by an odd number and adding a shift are both one-to-one.
     """
-    bits = np.uint64(64 - near)
-    mask = np.uint64(2**64 - 1) >> np.uint64(near)
-    mixed = ids.view(np.uint64) >> np.uint64(near)
+    mixed = ids.view(np.uint64)
     for odd in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB):
-        mixed *= np.uint64(odd)
-        mixed &= mask
-        mixed ^= mixed >> (bits // np.uint64(2))
-    mixed <<= np.uint64(near)
-    mixed |= ids.view(np.uint64) & np.uint64(2**near - 1)
+        mixed = mixed * np.uint64(odd)
+        mixed ^= mixed >> np.uint64(32)
     return mixed.view(np.int64)
 
 
@@ -87,7 +88,7 @@ class Tracker:
     """Follows a trace, batch by batch; its memory is that of the distinct blocks.
 
     ``levels`` are cache sizes in blocks, growing; ``limit`` and ``part`` of ``parts`` (a power of
-    2) choose a sample of the blocks by their keys.
+    2) choose a sample of the blocks by their keys, which are scattered then (`keys_of`).
     """
 
     def __init__(
@@ -96,70 +97,113 @@ class Tracker:
     ) -> None:  # fmt: skip
         self.block, self.limit, self.part, self.parts = block, limit, part, parts
         self.levels = np.array(levels, np.int64)
-        self.counters = np.zeros(4, np.int64)
-        self.table = np.zeros((_FIRST_SLOTS, 3), np.int64)
-        self.words, self.tree = _marks(_FIRST_SLOTS)
-        self.blocks = np.zeros(_FIRST_SLOTS, np.int64)
-        self.weights = np.zeros(_FIRST_SLOTS, np.int64)
+        self.counters = np.zeros(SHIFT + 1, np.int64)
+        self.counters[SHIFT] = 0 if parts > 1 or limit < ALL else _NEAR
+        self.pages = np.zeros((_FIRST_PAGES, 2), np.int64)
+        self.rows = np.zeros((_FIRST_ROWS, 2), np.int64)
+        self.words, self.tree = _marks(_FIRST_ROWS)
+        self.blocks = np.zeros(_FIRST_ROWS + 1, np.int64)
+        self.weights = np.zeros(_FIRST_ROWS + 1, np.int64)
         self.intervals = np.zeros(BUCKETS, np.int64)
         self._scratch = [np.zeros(_SCRATCH, np.int64) for _ in range(3)]
 
     @property
     def distinct(self) -> int:
         """Return the number of distinct blocks so far (in the sample, those held)."""
-        return int(self.counters[0])
+        return int(self.counters[LIVE])
 
     @property
     def used_again(self) -> int:
         """Return how many of the distinct blocks were used at least twice."""
-        return int(self.counters[3])
+        return int(self.counters[AGAIN])
+
+    @property
+    def held(self) -> Ints:
+        """Return the keys of the blocks that a sample holds, in no order."""
+        found: Ints = self.pages[self.pages[:, 1] != 0, 0]
+        return found
+
+    @property
+    def held_again(self) -> int:
+        """Return how many of the blocks that are held were used at least twice."""
+        return int((self.rows[: self.counters[ROWS], 0] & 1).sum())
 
     def feed(self, batch: Batch, keys: Ints) -> Ints:
-        """Look at a batch whose ids have `keys`; return tokens by request and serving level.
+        """Look at a batch whose ids have `keys` (exact: are); return tokens by request and level.
 
         The last column are hits beyond all levels; what misses is in none.
         """
         from kvgate.kv import reuse_kernel as kernel
+        from kvgate.kv.reuse_pages import State
 
         served = np.zeros((len(batch), len(self.levels) + 1), np.int64)
         times = np.round(batch.times_s * 1e6).astype(np.int64)
-        self.counters[2] = 0
+        self.counters[DONE] = 0
         asked = kernel.Requests(keys, batch.starts, times, batch.input_tokens)
         sample = kernel.Sample(self.limit, self.part, self.parts)
         while kernel.run(
-            kernel.State(self.table, self.words, self.tree, self.counters),
+            State(self.pages, self.rows, self.words, self.tree, self.counters),
             asked, self.block, sample, self.levels,
             kernel.Sums(self.blocks, self.weights, self.intervals),
             served, kernel.Scratch(*self._scratch),
         ):  # fmt: skip
-            at = int(self.counters[2])
-            self.make_room(int(batch.starts[at + 1] - batch.starts[at]))
+            at = int(self.counters[DONE])
+            self.make_room(keys[batch.starts[at] : batch.starts[at + 1]])
         return served
 
-    def make_room(self, more: int) -> None:
-        """Make room for `more` blocks: drop those at the limit, close the places up, grow."""
+    def make_room(self, keys: Ints) -> None:
+        """Make room for a request of `keys`: drop those at the limit, close places up, grow."""
         from kvgate.kv import reuse_kernel as kernel
+        from kvgate.kv.reuse_pages import turns
 
-        if more > len(self._scratch[0]):
-            self._scratch = [np.zeros(more, np.int64) for _ in range(3)]
+        many = len(keys)
+        if many > len(self._scratch[0]):
+            self._scratch = [np.zeros(many, np.int64) for _ in range(3)]
         if self.limit < ALL:
-            kernel.drop(self.table, self.words, self.limit)
+            kernel.drop(self.pages, self.rows, self.words, self.limit)
         sums = np.empty(len(self.words), np.int64)
         live = int(kernel.sums_of(self.words, sums))
-        slots = _FIRST_SLOTS
-        while 10 * (live + more) > 6 * slots:
-            slots *= 2
-        if self.limit == ALL and slots <= len(self.table):
-            kernel.renumber(self.table, self.words, sums)
-        else:
-            bigger = np.zeros((slots, 3), np.int64)
-            kernel.rebuild(self.table, bigger, self.words, sums)
-            self.table = bigger
-        self.words, self.tree = _marks(max(2 * slots, 4 * (live + more)))
+        used = int(self.counters[ROWS])
+        kernel.renumber(self.rows, used, self.words, sums)
+        if used > _SPARSE * live or (self.limit < ALL and used > live):
+            self._spread(live)
+        self._grow(int(turns(keys, self.counters[SHIFT])))
+        self.words, self.tree = _marks(max(_FIRST_ROWS, 4 * (live + many)))
         kernel.mark_first(self.words, self.tree, live)
-        self.counters[0] = self.counters[1] = live
-        self.blocks = _grown(self.blocks, slots)
-        self.weights = _grown(self.weights, slots)
+        self.counters[LIVE] = self.counters[CLOCK] = live
+        most = min(len(self.rows), 32 * len(self.words)) + 1
+        self.blocks = _grown(self.blocks, most)
+        self.weights = _grown(self.weights, most)
+
+    def _spread(self, live: int) -> None:
+        """Give each of the `live` blocks a page of its own, and no row to what is none."""
+        from kvgate.kv import reuse_pages
+
+        used, shift = int(self.counters[ROWS]), int(self.counters[SHIFT])
+        kept = np.zeros((_size(live, _FIRST_ROWS), 2), np.int64)
+        into = np.empty(used, np.int64)
+        reuse_pages.compact(self.rows, used, kept, into)
+        single = np.zeros((_size(2 * live, _FIRST_PAGES), 2), np.int64)
+        reuse_pages.singly(self.pages, shift, into, single)
+        self.pages, self.rows = single, kept
+        self.counters[ROWS] = self.counters[PAGES] = live
+        self.counters[SHIFT] = 0
+
+    def _grow(self, more: int) -> None:
+        """Make the directory and the rows large enough for `more` pages."""
+        from kvgate.kv.reuse_pages import rehash
+
+        pages = int(self.counters[PAGES]) + more
+        if 10 * pages > 7 * len(self.pages):
+            bigger = np.zeros((_size(2 * pages, _FIRST_PAGES), 2), np.int64)
+            rehash(self.pages, bigger)
+            self.pages = bigger
+        used = int(self.counters[ROWS])
+        needed = used + (more << int(self.counters[SHIFT]))
+        if needed > len(self.rows):
+            rows = np.zeros((_size(needed, _FIRST_ROWS), 2), np.int64)
+            rows[:used] = self.rows[:used]
+            self.rows = rows
 
     def curve(self) -> Curve:
         """Return the hits so far, by capacity."""
@@ -171,6 +215,11 @@ class Tracker:
             references=float(self.blocks.sum()),
             input_tokens=float(self.weights.sum()),
         )
+
+
+def _size(least: int, first: int) -> int:
+    """Return the least power of 2, from `first` on, that is at least `least`."""
+    return max(first, 1 << (least - 1).bit_length())
 
 
 def _marks(places: int) -> tuple[Ints, Ints]:

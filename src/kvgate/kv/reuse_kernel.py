@@ -1,10 +1,9 @@
-"""The inner loops of reuse distances: a hash table of blocks, and a ranked set of their last uses.
+"""The inner loops of reuse distances: rows of blocks, and a ranked set of their last uses.
 
 Every touch of a block has a place in time, from 0. The *marks* are the places of the last touch
 of each block, as bits, 32 a word, with a Fenwick tree over the words' counts (P. M. Fenwick, "A
 new data structure for cumulative frequency tables", 1994), so that the number of blocks touched
-since a place is a prefix sum. The table is open addressing, linear probing: a row a slot,
-(key, (place + 1) × 2, + 1 where used more than once, last time in µs); 0 is an empty slot.
+since a place is a prefix sum. Where a block's row is, `reuse_pages` knows.
 
 Plain integers only: all runs compiled by Numba, and as it is.
 """
@@ -15,14 +14,9 @@ import math
 from typing import NamedTuple
 
 from kvgate.kv.compiled import jit
-from kvgate.kv.reuse import A_DECADE, BUCKETS
+from kvgate.kv.reuse import A_DECADE, AGAIN, BUCKETS, CLOCK, DONE, LIVE, PAGES, ROWS, SHIFT
+from kvgate.kv.reuse_pages import FIRST, PAGE, PLACE, TIME, State, first_row, given_rows, turns
 from kvgate.kv.trace import Ints
-
-KEY, PLACE, TIME = 0, 1, 2
-"""Columns of the table."""
-
-LIVE, CLOCK, DONE, AGAIN = 0, 1, 2, 3
-"""Entries of the counters: blocks, the next place, requests done, blocks used again."""
 
 NEVER = 2**62
 """The distance of a block that was never seen."""
@@ -58,16 +52,6 @@ def before(tree: Ints, word: int) -> int:
 
 
 @jit
-def find(table: Ints, key: int) -> int:
-    """Return the slot of `key`: its own, or the empty one where it belongs."""
-    mask = len(table) - 1
-    slot = key & mask
-    while table[slot, PLACE] != 0 and table[slot, KEY] != key:
-        slot = (slot + 1) & mask
-    return slot
-
-
-@jit
 def bucket_of(micros: int) -> int:
     """Return the bucket of a reuse interval."""
     if micros < 1:
@@ -76,13 +60,13 @@ def bucket_of(micros: int) -> int:
 
 
 @jit
-def unmark(words: Ints, tree: Ints, slots: Ints, table: Ints, count: int) -> None:
+def unmark(words: Ints, tree: Ints, slots: Ints, rows: Ints, count: int) -> None:
     """Take away the marks of the last touches of the blocks at `slots`: of each only once."""
     word, pending = -1, 0
     for i in range(count):
         if slots[i] < 0:
             continue
-        place = (table[slots[i], PLACE] >> 1) - 1
+        place = (rows[slots[i], PLACE] >> 1) - 1
         bit = 1 << (place & 31)
         if place >> 5 != word:
             if pending:
@@ -95,21 +79,19 @@ def unmark(words: Ints, tree: Ints, slots: Ints, table: Ints, count: int) -> Non
         add(tree, word, -pending)
 
 
-class State(NamedTuple):
-    """The blocks: their table, the marks of their last uses, the tree over these, counters."""
-
-    table: Ints
-    words: Ints
-    tree: Ints
-    counters: Ints
-
-
 class Sample(NamedTuple):
     """Which keys are looked at: below ``limit``, of ``part`` of ``parts`` (a power of 2)."""
 
     limit: int
     part: int
     parts: int
+
+
+@jit
+def chosen(key: int, sample: Sample) -> bool:
+    """Tell whether a key is in the sample."""
+    part = (key >> 54) & (sample.parts - 1)
+    return (key >> 20) & 0xFFFFFFFF < sample.limit and part == sample.part
 
 
 class Sums(NamedTuple):
@@ -121,7 +103,7 @@ class Sums(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Of one request: slots (-1: none), distances, and which of its blocks was looked at."""
+    """Of one request: rows (-1: none), distances, and which of its blocks was looked at."""
 
     slots: Ints
     distances: Ints
@@ -146,32 +128,35 @@ def look_up(
     A distance is the number of distinct blocks touched since, the block itself among them; the
     largest so far in the request, as a block hits only if all before it do.
     """
-    table, words, tree, live = state.table, state.words, state.tree, state.counters[LIVE]
-    limit, part, parts = sample
+    if len(keys) == 0:
+        return 0
+    rows, words, tree, live = state.rows, state.words, state.tree, state.counters[LIVE]
     slots, distances, places = scratch
+    shift = state.counters[SHIFT]
+    low = (1 << shift) - 1
     count, worst, word, sums = 0, 0, -1, 0
     interval, bucket = -1, 0
+    page, first = ~(keys[0] >> shift), -1
     for i in range(len(keys)):
         key = keys[i]
-        if (key >> 20) & 0xFFFFFFFF >= limit:
+        if not chosen(key, sample):
             continue
-        if (key >> 54) & (parts - 1) != part:
-            continue
-        slot = find(table, key)
-        if table[slot, PLACE] == 0:
+        if key >> shift != page:
+            page, first = key >> shift, first_row(state.pages, key >> shift)
+        row = first + (key & low)
+        if first < 0 or rows[row, PLACE] == 0:
             slots[count], worst = -1, NEVER
         else:
-            place = (table[slot, PLACE] >> 1) - 1
+            place = (rows[row, PLACE] >> 1) - 1
             if place >> 5 != word:
-                word = place >> 5
-                sums = before(tree, word)
+                word, sums = place >> 5, before(tree, place >> 5)
             rank = sums + ones(words[word] & ((1 << (place & 31)) - 1))
             worst = max(worst, live - rank)
-            if now - table[slot, TIME] != interval:
-                interval = now - table[slot, TIME]
+            if now - rows[row, TIME] != interval:
+                interval = now - rows[row, TIME]
                 bucket = bucket_of(interval)
             intervals[bucket] += 1
-            slots[count] = slot
+            slots[count] = row
         distances[count], places[count] = worst, i
         count += 1
     return count
@@ -180,30 +165,37 @@ def look_up(
 @jit
 def touch(state: State, keys: Ints, now: int, scratch: Scratch, count: int) -> None:
     """Make a request's blocks the last touched, the first of them the very last."""
-    table, words, tree, counters = state
+    if count == 0:
+        return
+    pages, rows, words, tree, counters = state
     slots, _, places = scratch
-    unmark(words, tree, slots, table, count)
+    unmark(words, tree, slots, rows, count)
+    shift = counters[SHIFT]
     word, pending = counters[CLOCK] >> 5, 0
+    page, first = ~(keys[0] >> shift), -1
     for back in range(count):
         at = count - 1 - back
-        key, slot, place = keys[places[at]], slots[at], counters[CLOCK]
-        if slot < 0:
-            slot = find(table, key)
-        if table[slot, PLACE] == 0:
-            table[slot, KEY] = key
-            table[slot, PLACE] = (place + 1) << 1
+        row, place = slots[at], counters[CLOCK]
+        if row < 0:
+            key = keys[places[at]]
+            if key >> shift != page:
+                page = key >> shift
+                first = given_rows(pages, counters, page)
+            row = first + (key & ((1 << shift) - 1))
+        if rows[row, PLACE] == 0:
+            rows[row, PLACE] = (place + 1) << 1
             counters[LIVE] += 1
         else:
-            old = (table[slot, PLACE] >> 1) - 1
-            counters[AGAIN] += 1 - (table[slot, PLACE] & 1)
-            table[slot, PLACE] = (place + 1) << 1 | 1
+            old = (rows[row, PLACE] >> 1) - 1
+            counters[AGAIN] += 1 - (rows[row, PLACE] & 1)
+            rows[row, PLACE] = (place + 1) << 1 | 1
             if words[old >> 5] >> (old & 31) & 1:  # touched before in this very request
                 words[old >> 5] -= 1 << (old & 31)
                 if old >> 5 == word:
                     pending -= 1
                 else:
                     add(tree, old >> 5, -1)
-        table[slot, TIME] = now
+        rows[row, TIME] = now
         counters[CLOCK] += 1
         if place >> 5 != word:
             add(tree, word, pending)
@@ -236,6 +228,15 @@ def count_hits(
 
 
 @jit
+def fits(state: State, keys: Ints) -> bool:
+    """Tell whether a request of `keys` fits in as it is: its pages, their rows, its places."""
+    more, counters = turns(keys, state.counters[SHIFT]), state.counters
+    full = 10 * (counters[PAGES] + more) > 7 * len(state.pages)
+    full |= counters[ROWS] + (more << counters[SHIFT]) > len(state.rows)
+    return not full and counters[CLOCK] + len(keys) <= 32 * len(state.words)
+
+
+@jit
 def run(
     state: State, asked: Requests, block: int, sample: Sample, levels: Ints, sums: Sums,
     served: Ints, scratch: Scratch,
@@ -250,9 +251,7 @@ def run(
     for i in range(counters[DONE], len(asked.times)):
         wanted = asked.keys[asked.starts[i] : asked.starts[i + 1]]
         many = len(wanted)
-        full = 10 * (counters[LIVE] + many) > 7 * len(state.table)
-        late = counters[CLOCK] + many > 32 * len(state.words)
-        if full or late or many > len(scratch.slots):
+        if not fits(state, wanted) or many > len(scratch.slots):
             counters[DONE] = i
             return 1
         now = asked.times[i]
@@ -264,11 +263,11 @@ def run(
 
 
 @jit
-def drop(table: Ints, words: Ints, limit: int) -> None:
-    """Take away the marks of the blocks whose keys are at `limit` or above."""
-    for slot in range(len(table)):
-        place = (table[slot, PLACE] >> 1) - 1
-        if place >= 0 and (table[slot, KEY] >> 20) & 0xFFFFFFFF >= limit:
+def drop(pages: Ints, rows: Ints, words: Ints, limit: int) -> None:
+    """Take away the marks of the blocks whose keys are at `limit` or above; pages of one id."""
+    for slot in range(len(pages)):
+        if pages[slot, FIRST] != 0 and (pages[slot, PAGE] >> 20) & 0xFFFFFFFF >= limit:
+            place = (rows[pages[slot, FIRST] - 1, PLACE] >> 1) - 1
             words[place >> 5] &= ~(1 << (place & 31))
 
 
@@ -283,26 +282,17 @@ def sums_of(words: Ints, sums: Ints) -> int:
 
 
 @jit
-def rebuild(table: Ints, bigger: Ints, words: Ints, sums: Ints) -> None:
-    """Copy the marked blocks into the empty `bigger`, their places closed up."""
-    for slot in range(len(table)):
-        place = (table[slot, PLACE] >> 1) - 1
-        if place < 0 or not words[place >> 5] >> (place & 31) & 1:
+def renumber(rows: Ints, count: int, words: Ints, sums: Ints) -> None:
+    """Close up the places of the first `count` rows; those that have no mark are emptied."""
+    for row in range(count):
+        place = (rows[row, PLACE] >> 1) - 1
+        if place < 0:
+            continue
+        if not words[place >> 5] >> (place & 31) & 1:
+            rows[row, PLACE] = 0
             continue
         rank = sums[place >> 5] + ones(words[place >> 5] & ((1 << (place & 31)) - 1))
-        new = find(bigger, table[slot, KEY])
-        bigger[new, KEY], bigger[new, TIME] = table[slot, KEY], table[slot, TIME]
-        bigger[new, PLACE] = (rank + 1) << 1 | (table[slot, PLACE] & 1)
-
-
-@jit
-def renumber(table: Ints, words: Ints, sums: Ints) -> None:
-    """Close the places up, where all blocks are marked and stay in their slots."""
-    for slot in range(len(table)):
-        place = (table[slot, PLACE] >> 1) - 1
-        if place >= 0:
-            rank = sums[place >> 5] + ones(words[place >> 5] & ((1 << (place & 31)) - 1))
-            table[slot, PLACE] = (rank + 1) << 1 | (table[slot, PLACE] & 1)
+        rows[row, PLACE] = (rank + 1) << 1 | (rows[row, PLACE] & 1)
 
 
 @jit

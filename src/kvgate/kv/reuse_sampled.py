@@ -116,10 +116,9 @@ class _Part:
         """Lower the rate until nine tenths of `size` blocks are left."""
         self._settle()
         tracker = self.tracker
-        held = tracker.table[tracker.table[:, 1] != 0]
-        hashes = np.sort((held[:, 0] >> 20) & 0xFFFFFFFF)
+        hashes = np.sort((tracker.held >> 20) & 0xFFFFFFFF)
         tracker.limit = max(1, int(hashes[9 * size // 10]))
-        tracker.make_room(1)
+        tracker.make_room(np.zeros(1, np.int64))
 
     def _settle(self) -> None:
         """Put what was counted at this rate aside, as estimates of the whole."""
@@ -135,7 +134,7 @@ class _Part:
     def followed(self, references: int, tokens: int) -> Followed:
         """Return what this part has found; `references` and `tokens` are of the whole trace."""
         tracker = self.tracker
-        again = int((tracker.table[tracker.table[:, 1] != 0, 1] & 1).sum())
+        again = tracker.held_again
         curve = self._curve(references, tokens)
         return Followed(curve, self.rate, tracker.distinct, again, tracker.intervals)
 
@@ -192,7 +191,7 @@ class Sampler:
         self.tokens += int(ends.sum())
 
     def _slice(self, batch: Batch) -> Floats:
-        keys = keys_of(batch.ids, near=0)
+        keys = keys_of(batch.ids)
         found: Floats = np.mean([part.feed(batch, keys) for part in self.parts], axis=0)
         return found
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kvgate.kv.reuse import Tracker, keys_of
 from kvgate.kv.reuse_sampled import Sampler, middle, sliced
-from kvgate.kv.trace import Batch, batches
+from kvgate.kv.trace import Batch, Ints, batches
 
 Requests = list[tuple[list[int], int]]
 BLOCK = 4
@@ -82,7 +82,7 @@ def test_every_capacity_hits_what_a_cache_of_that_size_hits(
     for piece in (requests[:cut], requests[cut:]):
         if piece:
             batch = batch_of(piece)
-            served += tracker.feed(batch, keys_of(batch.ids)).sum(axis=0)
+            served += tracker.feed(batch, batch.ids).sum(axis=0)
     curve = tracker.curve()
     for capacity in range(28):
         assert curve.hits(capacity) == simulated(requests, capacity)
@@ -112,7 +112,7 @@ def classic(references: Sequence[int], capacity: int) -> int:
 def test_requests_of_one_block_are_the_classic_lru(references: list[int]) -> None:
     batch = batch_of([([each], 0) for each in references])
     tracker = Tracker(BLOCK)
-    tracker.feed(batch, keys_of(batch.ids))
+    tracker.feed(batch, batch.ids)
     for capacity in (1, 2, 5, 17, 40):
         assert tracker.curve().hits(capacity)[0] == classic(references, capacity)
 
@@ -123,18 +123,44 @@ def test_the_table_grows_and_places_close_up_without_a_difference() -> None:
     tracker = Tracker(BLOCK)
     for start in range(0, len(requests), 500):
         batch = batch_of(requests[start : start + 500])
-        tracker.feed(batch, keys_of(batch.ids))
-    assert len(tracker.table) > 2**12
+        tracker.feed(batch, batch.ids)
+    assert len(tracker.rows) > 2**12
     for capacity in (10, 300, 2_500, 10**6):
         assert tracker.curve().hits(capacity) == simulated(requests, capacity)
-    assert len(tracker.table) < 4 * tracker.distinct
+    assert len(tracker.rows) < 4 * tracker.distinct
     assert 32 * len(tracker.words) < 20 * tracker.distinct
+
+
+SCATTERINGS: dict[str, Callable[[Ints], Ints]] = {
+    "as they are": lambda ids: ids,
+    "far apart": lambda ids: ids * 1_000_003,
+    "a session in the upper half": lambda ids: (ids % 97) << 32 | ids,
+    "hashes": keys_of,
+    "below zero": lambda ids: -ids - 2**40,
+}
+
+
+@pytest.mark.parametrize("how", SCATTERINGS)
+def test_however_ids_are_spread_the_hits_are_the_same(how: str) -> None:
+    chosen = np.random.default_rng(3).zipf(1.3, 12_000) % 5_000
+    told = SCATTERINGS[how](chosen)
+    found = []
+    for ids in (chosen, told):
+        tracker = Tracker(BLOCK)
+        requests = [(list(map(int, piece)), 1) for piece in np.split(ids, 1_200)]
+        for start in (0, 400, 800):
+            batch = batch_of(requests[start : start + 400])
+            tracker.feed(batch, batch.ids)
+        found.append(tracker.curve())
+        assert len(tracker.rows) < 8 * tracker.distinct + 2**12
+        assert len(tracker.pages) < 8 * tracker.distinct
+    for column in ("distances", "blocks", "tokens"):
+        assert getattr(found[0], column).tolist() == getattr(found[1], column).tolist()
 
 
 def test_keys_are_one_to_one() -> None:
     ids = np.concatenate([np.arange(10_000), 2**62 + np.arange(10_000), (1 << np.arange(62))])
-    for near in (0, 3):
-        assert len(np.unique(keys_of(ids, near))) == len(np.unique(ids))
+    assert len(np.unique(keys_of(ids))) == len(np.unique(ids))
 
 
 def test_what_compiles_is_imported_only_to_compute() -> None:
@@ -163,7 +189,7 @@ def prefix_requests() -> Requests:
 def test_a_sample_states_an_error_that_holds(how: dict[str, float]) -> None:
     batch = batch_of(prefix_requests())
     exact = Tracker(BLOCK)
-    exact.feed(batch, keys_of(batch.ids))
+    exact.feed(batch, batch.ids)
     sampler = Sampler(BLOCK, np.array([10, 100, 10**9]), **how)  # type: ignore[arg-type]
     sampler.feed(batch)
     found = sampler.estimates()
@@ -182,7 +208,7 @@ def test_a_sample_states_an_error_that_holds(how: dict[str, float]) -> None:
 def test_a_sample_of_everything_is_exact() -> None:
     batch = batch_of(prefix_requests()[:400])
     exact = Tracker(BLOCK)
-    exact.feed(batch, keys_of(batch.ids))
+    exact.feed(batch, batch.ids)
     sampler = Sampler(BLOCK, np.array([10, 100, 10**9]), rate=1.0)
     sampler.feed(batch)
     found = sampler.estimates()
@@ -207,7 +233,7 @@ def test_the_known_figures_of_mooncakes_conversations() -> None:
     path = Path(os.environ["KVGATE_TRACES"]) / "mooncake/conversation_trace.jsonl"
     tracker, requests, tokens, with_first = Tracker(512), 0, 0, 0
     for batch in batches([path]):
-        tracker.feed(batch, keys_of(batch.ids))
+        tracker.feed(batch, batch.ids)
         requests += len(batch)
         tokens += int(batch.input_tokens.sum())
         with_first += int((batch.ids[batch.starts[:-1]] == 0).sum())
