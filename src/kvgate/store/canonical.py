@@ -65,7 +65,7 @@ def utc_text(moment: datetime.datetime) -> str:
 
 def utc_time(text: str) -> datetime.datetime:
     """Return the time that `utc_text` wrote; raises ValueError for any other spelling."""
-    moment = datetime.datetime.fromisoformat(text)
+    moment = datetime.datetime.fromisoformat(f"{text[:-1]}+00:00")
     if len(text) != _TIME_LENGTH or text[10] + text[-1] != "TZ":
         raise ValueError(f"'{text}' is not an RFC 3339 time in UTC with microseconds")
     return moment

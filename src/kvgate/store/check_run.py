@@ -27,6 +27,7 @@ from kvgate.store.layout import (
     read_bytes,
 )
 from kvgate.store.ledger import GENESIS, Ledger, Point, Stored, event
+from kvgate.store.story import Story
 from kvgate.store.sums import hash_file
 from kvgate.store.verification import Kind, Problem
 
@@ -37,6 +38,7 @@ class RunCheck:
     def __init__(self, run: Path, files: Mapping[str, int]) -> None:
         self.problems: list[Problem] = []
         self._run, self._files = run, files
+        self.story = Story()
         self._series: dict[str, str] = {}  # file of telemetry → SHA-256 in the journal
         self._cited: dict[str, int] = {}  # evidence → first measurement line that cites it
 
@@ -90,7 +92,7 @@ class RunCheck:
             if self._there(path) and (actual := hash_file(self._run / path)) != digest:
                 self._report(path, "altered", f"SHA-256 is {actual}; the manifest says {digest}")
         for path in self._files:
-            if path.startswith(f"{INPUTS}/") and path.removeprefix(f"{INPUTS}/") not in frozen:
+            if path.startswith(f"{INPUTS}/") and path[len(INPUTS) + 1 :] not in frozen:
                 self._report(path, "added", "the manifest names no such input")
 
     def _journal(self, manifest: str) -> tuple[Ledger, str]:
@@ -114,6 +116,7 @@ class RunCheck:
                 if line.record is not None:
                     told = event(line.body, line.number)
                     ledger.take(told)
+                    self.story.take(told, line.head)
                     if told.kind == BOUND:
                         self._series[str(told.fields.get("name"))] = str(told.fields.get("sha256"))
             except DamagedRunError as err:
@@ -197,7 +200,7 @@ class RunCheck:
         for name in self._files:
             if not name.startswith(f"{EVIDENCE}/"):
                 continue
-            if pack.pack_number(name.removeprefix(f"{EVIDENCE}/")) is None:
+            if pack.pack_number(name[len(EVIDENCE) + 1 :]) is None:
                 self._report(name, "added", "it is no pack of evidence")
             else:
                 started[name] = pool.submit(check_pack, self._run / name, name)

@@ -25,7 +25,7 @@ def check_series(
     was being made of a log that is still there is none either.
     """
     there = [name for name in files if name.startswith(f"{SERIES}/")]
-    logs = {name.removesuffix(".log") for name in there if name.endswith(".log")}
+    logs = {name[: -len(".log")] for name in there if name.endswith(".log")}
     for name in there:
         stem = name.partition(".")[0]
         leaf = name.rpartition("/")[2]

@@ -34,6 +34,16 @@ class Git(TypedDict, total=False):
     dirty: bool
 
 
+class Retest(TypedDict):
+    """What a retest repeats: criteria of an earlier run, which it never changes."""
+
+    of: str  # the run
+    seal: str  # SHA-256 of that run's first seal layer
+    criteria: list[str]
+    changed: list[str]  # parts that were replaced or updated, as people named them
+    reason: str
+
+
 class Manifest(TypedDict):
     """What ``manifest.json`` holds: what was going to be done. Later kvgates may add keys."""
 
@@ -59,6 +69,7 @@ class Manifest(TypedDict):
     recorded: NotRequired[bool]  # some hosts were recordings: it can't be accepted
     composed: NotRequired[bool]  # these recordings were composed: no such site ever answered
     timing: NotRequired[bool]
+    retest: NotRequired[Retest]
     yes_destroy: NotRequired[list[str]]  # serials of devices that people let be written over
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kvgate.errors import DamagedRunError
+from kvgate.errors import DamagedRunError, StoreError
 from kvgate.model.finding import Attempt
 from kvgate.model.record import Evidence, EvidenceRef, Measurement
-from kvgate.store import manifest
+from kvgate.store import attested, manifest
 from kvgate.store.canonical import parse
 from kvgate.store.chain import Walk
 from kvgate.store.codec import measurement_of
@@ -73,8 +73,15 @@ class RunReader:
         return tuple(found)
 
     def evidence(self, ref: EvidenceRef) -> Evidence:
-        """Return the piece of evidence `ref`, checked against its SHA-256."""
-        return self._evidence[ref]
+        """Return the piece of evidence `ref` (an attestation too), checked against its SHA-256."""
+        try:
+            return self._evidence[ref]
+        except DamagedRunError:
+            raise
+        except StoreError:
+            if not (self.path / attested.FOLDER).is_dir():
+                raise
+        return attested.evidence(self.path, ref)
 
     def all_evidence(self) -> Iterator[Evidence]:
         """Yield every piece of evidence in the order it was stored in, cited or not, checked."""

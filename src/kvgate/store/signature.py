@@ -24,6 +24,11 @@ NAMESPACE = "kvgate"
 LONGEST_BYTES = 64 * 1024
 """No signature file is longer; hardware tokens and RSA keys stay far below."""
 
+
+class NoKeygenError(StoreError):
+    """ssh-keygen is not installed here: no signature can be made or checked."""
+
+
 Reason = Literal["good", "not_authorised", "not_yet", "no_longer", "not_of_these_bytes", "no_form"]
 
 _BEGIN, _END = "-----BEGIN SSH SIGNATURE-----", "-----END SSH SIGNATURE-----"
@@ -81,7 +86,7 @@ def check(
     1. The signature has the form of one; whose key made it is read from it.
     2. `ssh-keygen -Y verify` decides, with the key's validity at `at`, the claimed time.
     3. Where it refuses: whether the bytes are others, the key not authorised, not yet or no longer.
-    Offline. Raises StoreError where ssh-keygen is missing or too old.
+    Offline. Raises NoKeygenError where ssh-keygen is missing.
     """
     try:
         blob = signing_key(signature)  # 1
@@ -219,7 +224,7 @@ def _run(
             env={**os.environ, "TZ": "UTC", "LC_ALL": "C"},
         )
     except FileNotFoundError as err:
-        raise StoreError(
+        raise NoKeygenError(
             "ssh-keygen is not installed here: signatures are made and checked by it",
             hint="install OpenSSH's client (openssh-client, openssh-clients), 8.7 or later",
         ) from err

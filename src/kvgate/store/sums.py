@@ -11,6 +11,7 @@ from kvgate.errors import DamagedRunError, StoreError
 from kvgate.store.canonical import sha256
 from kvgate.store.layout import open_regular, read_bytes, safe_name, sums_name
 
+_CHUNK = 1 << 18
 _LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
 
@@ -18,7 +19,10 @@ def hash_file(path: Path) -> str:
     """Return the SHA-256 of a regular file, read in pieces; raises StoreError."""
     with open_regular(path) as file:
         try:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+            digest, room = hashlib.sha256(), memoryview(bytearray(_CHUNK))
+            while length := file.readinto(room):
+                digest.update(room[:length])
+            return digest.hexdigest()
         except OSError as err:
             raise StoreError(f"{path}: can't be read: {err.strerror}") from err
 

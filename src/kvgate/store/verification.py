@@ -7,7 +7,8 @@ from typing import Literal
 
 from kvgate.store.layout import plain
 
-Kind = Literal["altered", "missing", "added", "unsealed"]
+Kind = Literal["altered", "missing", "added", "unsealed", "unproven", "changed"]
+"""``unproven``: a signature that does not count; ``changed``: other criteria than were approved."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)

@@ -19,13 +19,21 @@ from kvgate.store.layout import (
     listing,
     sums_name,
 )
+from kvgate.store.story import Story
 from kvgate.store.verification import Layer, Problem, Verification
 
 _THREADS = 2
 
 
 def verify(path: Path) -> Verification:
+    """Check the run in folder `path` as `inspect` does, and return what was found."""
+    return inspect(path)[0]
+
+
+def inspect(path: Path) -> tuple[Verification, Story]:
     """Check the run in folder `path`, sealed or not; only reads, follows no link.
+
+    Returns what was found, and what the journal tells of gates and countersignatures.
 
     1. List the folder; whatever is neither file nor folder is reported and not looked into.
     2. Read the seal layers: whole, without a gap, each covering the one before.
@@ -57,7 +65,7 @@ def verify(path: Path) -> Verification:
         problems += content.problems
         problems += _compare(covered, hashes, {problem.path for problem in problems})  # 3
     problems += _uncovered(found, covered, sealed=bool(layers))  # 5
-    return Verification(layers, tuple(sorted(set(problems))))
+    return Verification(layers, tuple(sorted(set(problems)))), content.story
 
 
 def _layers(
