@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol
 
+from kvgate.engine.countersign import Nights
 from kvgate.engine.soak import END_BLOCK
 from kvgate.engine.soak_faults import scheduled
 from kvgate.engine.soak_station import station
@@ -111,7 +112,9 @@ class Soak:
                 at = self._stations(ways)  # 3
                 for each in at:  # their engines' URLs are the same for the whole soak
                     watching.scrape(each.name, "soak", f"{each.engine.base_url}/metrics")
+                nights = Nights(self.run, self.setup.plan.value)
                 for number in left:
+                    nights.passed()
                     if self.stop.is_set() or not self._window(number, windows, at, watching):  # 4
                         break
         if any(window_key(n) not in self.run.finished_blocks() for n in left):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kvgate.engine.check import version
+from kvgate.engine.control import control_inputs
 from kvgate.engine.holding import user
 from kvgate.engine.workspace import Setup, Workspace, recording_input
 from kvgate.errors import StoreError
@@ -40,6 +41,7 @@ def create_run(
     name = f"{now:%Y%m%dT%H%M%SZ}-{setup.plan.value.plan}-{secrets.token_hex(2)}"
     inputs = {key: file.content for key, file in setup.files()}
     inputs |= {recording_input(host): content for host, content in setup.recordings.items()}
+    inputs |= control_inputs(workspace, setup)
     for gate in gates:
         inputs |= suite_files(workspace, setup.planned(gate).suite)
     manifest: dict[str, Any] = {

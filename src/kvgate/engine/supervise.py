@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from kvgate.engine import judging, soak
+from kvgate.engine.countersign import controller, countersign
 from kvgate.engine.finish import Render, finish_run, half_finished, show_state
 from kvgate.engine.gate import finished, note_interruption, open_for_soak
 from kvgate.engine.logs import make_harmless
@@ -89,6 +90,7 @@ def _all_gates(workspace: Workspace, setup: Setup, run: Path, tell: Tell) -> str
     for gate in RunReader(run).manifest["gates"]:
         if not finished(RunReader(run), gate):
             tell(_message("gate", gate, awaits="its process to start"))
+            _countersign(run, f"the opening of {gate}")
             ended = _one_gate(workspace, setup, run, str(gate), tell)
             if ended.how == "broken":
                 return f"{gate}: {ended.because}"
@@ -100,6 +102,12 @@ def _all_gates(workspace: Workspace, setup: Setup, run: Path, tell: Tell) -> str
         if not Disposition(disposition).opens_next:
             return ""
     return ""
+
+
+def _countersign(run: Path, at: str) -> None:
+    if controller(run):
+        with RunWriter.open(run) as writer:
+            countersign(writer, at)
 
 
 def _judged(run: Path, gate: str) -> tuple[str, str] | None:

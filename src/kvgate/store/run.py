@@ -235,6 +235,11 @@ class RunWriter:
             del self._ledger.open[key], self._blocks[begun]
             self._fsync()
 
+    def journal_point(self) -> Point:
+        """Return how many records the journal holds, and its chain there."""
+        with self._mutex:
+            return Point(self._parts.journal.count, self._parts.journal.head)
+
     def finished_blocks(self) -> frozenset[str]:
         """Return the keys of the blocks whose end is in the journal."""
         with self._mutex:

@@ -92,27 +92,21 @@ def check(
         blob = signing_key(signature)  # 1
     except ValueError as err:
         return Outcome("no_form", f"it is no SSH signature: {err}")
-    print_of = fingerprint(blob)
-    moment = _utc(at)
+    moment, print_of = _utc(at), fingerprint(blob)
     with tempfile.TemporaryDirectory(prefix="kvgate-signature-") as folder:
         signed, allowed = Path(folder) / "signature", Path(folder) / "allowed_signers"
         signed.write_text(signature, "ascii")
         allowed.write_bytes(allowed_signers)
         common = ["-n", namespace, "-s", str(signed)]
-        time = f"verify-time={moment:%Y%m%d%H%M%S}"
-        who = ["-f", str(allowed), "-I", principal, "-O", time]
+        who = ["-f", str(allowed), "-I", principal, "-O", f"verify-time={moment:%Y%m%d%H%M%S}"]
         done = _run(["ssh-keygen", "-Y", "verify", *common, *who], data)  # 2
         if not done.returncode:
-            return Outcome(
-                "good", f"good; its key was valid at the claimed time {moment:%FT%TZ}", print_of
-            )
+            text = f"good; its key was valid at the claimed time {moment:%FT%TZ}"
+            return Outcome("good", text, print_of)
         alone = _run(["ssh-keygen", "-Y", "check-novalidate", *common], data)  # 3
     if alone.returncode:
-        return Outcome(
-            "not_of_these_bytes",
-            f"key {print_of} did not sign these bytes: they, or the signature, were replaced",
-            print_of,
-        )
+        text = f"key {print_of} did not sign these bytes: they, or the signature, were replaced"
+        return Outcome("not_of_these_bytes", text, print_of)
     told = done.stderr.decode("utf-8", "replace").strip().replace("\n", "; ")
     return _refused(allowed_signers, principal, blob, moment, told)
 

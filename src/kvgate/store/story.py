@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 
+from kvgate.errors import DamagedRunError
 from kvgate.store.ledger import Event
+from kvgate.store.statement import read_statement
 
 COUNTERSIGNED = "countersigned"
 """The kind of the journal records that hold a signature over the head before them."""
 
+NEAR = 4096
+"""Records that may come between the head that was signed and the record of its signature."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Countersignature:
-    """One record of that kind: where it stands, the chain before it, and what it holds."""
+    """One record of that kind: where it stands, and what it holds."""
 
     seq: int
-    before: str
+    chain: str  # the chain at the record that the statement names; "" where it names none near
     statement: str
     signature: str
 
@@ -27,8 +33,7 @@ class Story:
         self.opened: list[tuple[str, int]] = []  # gate, seq of its first opening
         self.forced: dict[str, str] = {}  # gate → reason
         self.countersigned: list[Countersignature] = []
-        self.ended = False
-        self._head = ""
+        self._recent: collections.deque[tuple[int, str]] = collections.deque(maxlen=NEAR)
 
     def take(self, event: Event, head: str) -> None:
         """Take one record; `head` is the chain after it."""
@@ -39,7 +44,15 @@ class Story:
             self.forced[str(fields.get("gate"))] = str(fields.get("reason"))
         elif event.kind == COUNTERSIGNED:
             statement, signature = str(fields.get("statement")), str(fields.get("signature"))
-            self.countersigned.append(Countersignature(event.seq, self._head, statement, signature))
-        elif event.kind == "run_end":
-            self.ended = True
-        self._head = head
+            chain = dict(self._recent).get(_named(statement), "")
+            self.countersigned.append(Countersignature(event.seq, chain, statement, signature))
+        self._recent.append((event.seq, head))
+
+
+def _named(statement: str) -> int:
+    """Return the number of the record that a countersignature's statement is under, 0: none."""
+    try:
+        seq = read_statement(statement.encode("utf-8", "replace")).of.get("seq")
+    except DamagedRunError:
+        return 0
+    return seq if isinstance(seq, int) else 0

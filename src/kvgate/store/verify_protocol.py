@@ -130,7 +130,7 @@ def _wrong(sealed: Sealed, registered: Registered, mark: Countersignature) -> st
     of = statement.of
     if statement.purpose != HEAD or statement.run != sealed.manifest.get("run"):
         return f"it is under run '{statement.run}' for '{statement.purpose}'"
-    if (of.get("seq"), of.get("head")) != (mark.seq - 1, mark.before):
+    if not mark.chain or of.get("head") != mark.chain:
         return f"it is under another chain, head {of.get('head')} at record {of.get('seq')}"
     if statement.principal != registered.controller:
         return f"it is by '{statement.principal}', not by '{registered.controller}'"

@@ -1,0 +1,106 @@
+"""What a plan's ``control:`` puts into a run: parties, keys, and what was approved before it."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from kvgate.engine.workspace import Setup, Workspace
+from kvgate.errors import DamagedRunError, StoreError
+from kvgate.model.quantity import Quantity
+from kvgate.spec.gate import Criterion
+from kvgate.store.canonical import compact, laid_out
+from kvgate.store.registered import CONTROL_INPUT, SIGNERS_INPUT
+from kvgate.store.statement import Statement, read_statement
+from kvgate.store.verify_protocol import CRITERIA_INPUT
+
+APPROVED = "gates/approvals"
+"""The workspace's folder of signed pre-approvals; a run freezes those of its plan and inventory."""
+
+
+def control_inputs(workspace: Workspace, setup: Setup) -> dict[str, bytes]:
+    """Return what is frozen for those who sign; nothing where the plan has no ``control:``.
+
+    Raises StoreError for an approval that can't be read, or claims a time to come.
+    """
+    control = setup.plan.value.control
+    if control is None:
+        return {}
+    return {
+        CONTROL_INPUT: laid_out(control.model_dump()),
+        SIGNERS_INPUT: control.allowed_signers(),
+        CRITERIA_INPUT: laid_out(criteria_table(setup)),
+        **_approvals(workspace, setup),
+    }
+
+
+def criteria_table(setup: Setup) -> dict[str, str]:
+    """Return criterion → how it is judged by this plan: measure, limit, a digest of all of it."""
+    profile, out = setup.plan.value.profile, setup.plan.value.scoped_out()
+    planned = [entry.gate for entry in setup.plan.value.gates]
+    return {
+        each.id: _judged(each, profile, out.get(each.id, ""))
+        for gate in planned
+        for each in setup.gates[gate].value.criteria
+    }
+
+
+def _judged(criterion: Criterion, profile: str, scoped_out: str) -> str:
+    limit = criterion.limits.get(profile)
+    how = f"scoped out: {scoped_out}" if scoped_out else str(limit or f"no limit for {profile}")
+    whole = hashlib.sha256(compact(_plain(criterion.model_dump()))).hexdigest()
+    return f"{criterion.measure}, {criterion.phase}: {how} (definition {whole[:16]})"
+
+
+def _plain(value: Any) -> Any:
+    """Return a model's dump with quantities as people write them."""
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return str(value) if isinstance(value, Quantity) else value
+
+
+def criteria_files(setup: Setup) -> dict[str, str]:
+    """Return name in inputs/ → SHA-256 of every file that the criteria stand in."""
+    return {name: file.sha256 for name, file in setup.files()}
+
+
+def approvals(folder: Path) -> list[tuple[Path, Statement]]:
+    """Return the pre-approvals in `folder` with their files; raises StoreError."""
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            found.append((path, read_statement(path.read_bytes())))
+        except DamagedRunError as err:
+            raise StoreError(f"{path}: {err.message}", hint="sign the protocol anew") from err
+    return found
+
+
+def _approvals(workspace: Workspace, setup: Setup) -> dict[str, bytes]:
+    """Return the approvals to freeze: of each signer the one of these criteria, else the last."""
+    wanted = {"plan": setup.plan.value.plan, "inventory": setup.inventory.value.inventory}
+    digest = setup.criteria_digest()
+    latest: dict[str, tuple[bool, str, Path]] = {}
+    for path, statement in approvals(workspace.root / APPROVED):
+        if any(statement.of.get(key) != value for key, value in wanted.items()):
+            continue
+        if statement.at > datetime.datetime.now(datetime.UTC):
+            raise StoreError(
+                f"{path}: claims to be signed at {statement.claimed_at}, which is to come",
+                hint="set the clock of this machine, or of the signer's and sign again",
+            )
+        rank = (statement.of.get("criteria_digest") == digest, statement.claimed_at, path)
+        latest[statement.principal] = max(rank, latest.get(statement.principal, rank))
+    frozen: dict[str, bytes] = {}
+    for number, (_, _, path) in enumerate(sorted(latest.values(), key=lambda each: each[2]), 1):
+        for end in (".json", ".sig"):
+            role = read_statement(path.read_bytes()).role
+            name = f"approvals/protocol-{role}-{number}{end}"
+            try:
+                frozen[name] = path.with_suffix(end).read_bytes()
+            except OSError as err:
+                raise StoreError(f"{path.with_suffix(end)}: {err.strerror or err}") from err
+    return frozen
