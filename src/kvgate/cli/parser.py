@@ -50,8 +50,10 @@ def build_parser() -> argparse.ArgumentParser:
         default=".",
         help="the folder with gates/, suites/, inventory/ (default: found upwards)",
     )
+    from kvgate.cli.parser_acts import add_acts
     from kvgate.cli.parser_assess import add_assess, add_capture
     from kvgate.cli.parser_lab import add_lab
+    from kvgate.cli.parser_load import add_load
     from kvgate.cli.parser_predict import add_claims, add_predict
     from kvgate.cli.parser_replay import add_replay
     from kvgate.cli.parser_scan import add_scan
@@ -65,14 +67,11 @@ def build_parser() -> argparse.ArgumentParser:
         *(_judge, _report, _noise, _seal, _verify, _record, _parse, _models),
     ):
         add(verbs)
-    add_predict(verbs, _add, _verb)
-    add_replay(verbs, _add, _verb)
-    add_claims(verbs, _add, _verb)
-    add_assess(verbs, _add, _verb)
-    add_capture(verbs, _add, _verb)
-    add_scan(verbs, _add, _verb)
-    add_telemetry(verbs, _add, _verb)
-    add_lab(verbs, _add, _verb)
+    for more in (
+        *(add_acts, add_predict, add_replay, add_claims, add_assess),
+        *(add_capture, add_scan, add_telemetry, add_lab, add_load),
+    ):
+        more(verbs, _add, _verb)
     return parser
 
 

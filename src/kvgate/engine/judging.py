@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from kvgate.engine import attested
+from kvgate.engine.scope_out import left_out
 from kvgate.engine.workspace import Setup, frozen_setup
 from kvgate.judge.comparison import Planned
 from kvgate.judge.gate import judge_gate, judge_run
@@ -23,7 +25,7 @@ def judge_gate_of(reader: RunReader, setup: Setup, gate: str) -> GateResult:
         expected=setup.expected,
         taken=reader.measurements(),
         attempts=reader.attempts(),
-        scoped_out=setup.plan.value.scoped_out(),
+        scoped_out=left_out(reader, setup),
         forced=forced(reader).get(gate, ""),
         planned=_planned(setup),
     )
@@ -38,7 +40,7 @@ def compared_so_far(
     plan's profile and those that do not cover the host are left out.
     """
     spec, plan = setup.gates[gate].value, setup.plan.value
-    out = plan.scoped_out()
+    out = left_out(reader, setup)
     chosen = [
         each
         for each in spec.criteria
@@ -66,22 +68,25 @@ def _planned(setup: Setup) -> Planned:
     return Planned(setup.plan.value.workloads.looks(), setup.criteria_digest())
 
 
-def judge_stored(path: Path, *, gates: Path | None = None) -> RunResult:
+def judge_stored(path: Path, *, gates: Path | None = None, attestations: bool = False) -> RunResult:
     """Return the verdict on a stored run, by its own frozen gates or by those in `gates`.
 
-    Needs no hardware; the same run and gates give the same result, byte for byte.
+    With `attestations`, what people answered since (`kvgate attest`) counts too; what a run was
+    sealed with never had them. Needs no hardware; the same run, gates and answers give the same
+    result, byte for byte.
     """
     reader = RunReader(path)
     setup = frozen_setup(reader, gates)
+    taken, attempts = attested.taken(reader, setup) if attestations else ((), ())
     return judge_run(
         [setup.gates[str(gate)].value for gate in reader.manifest["gates"]],
         run=str(reader.manifest["run"]),
         profile=setup.plan.value.profile,
         inventory=setup.inventory.value,
         expected=setup.expected,
-        taken=reader.measurements(),
-        attempts=reader.attempts(),
-        scoped_out=setup.plan.value.scoped_out(),
+        taken=(*reader.measurements(), *taken),
+        attempts=(*reader.attempts(), *attempts),
+        scoped_out=left_out(reader, setup),
         forced=forced(reader),
         criteria_digest=setup.criteria_digest(),
         journal_digest=reader.journal_digest(),

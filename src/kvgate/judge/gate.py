@@ -54,7 +54,7 @@ def judge_gate(
     return GateResult(
         gate=gate.gate,
         verdict=verdict,
-        because=_because(verdict, findings, len(left_out)),
+        because=because_of(verdict, findings, len(left_out)),
         findings=findings,
         scoped_out=left_out,
         disposition=Disposition.ACCEPTED if accepted else Disposition.REJECTED,
@@ -201,7 +201,7 @@ def _lines(*parts: str) -> str:
     return "\n".join(filter(None, parts))
 
 
-def _because(verdict: Verdict, findings: Sequence[Finding], left_out: int) -> str:
+def because_of(verdict: Verdict, findings: Sequence[Finding], left_out: int) -> str:
     """Return a gate's reason: which criteria made it what it is, and how many were left out."""
     if not findings:
         return "every criterion is scoped out: nothing was judged" if left_out else "no criteria"

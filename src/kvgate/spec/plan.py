@@ -29,6 +29,12 @@ class PlannedGate(Strict):
     give_up_after: Duration
 
 
+class Retests(Strict):
+    """How often one criterion may be tested again before it takes a deviation report."""
+
+    most: Annotated[int, pydantic.Field(ge=0, le=20)] = 2
+
+
 class Plan(Strict):
     """What is going to be done; ``base`` names a plan file that this one narrows."""
 
@@ -39,6 +45,7 @@ class Plan(Strict):
     gates: Annotated[list[PlannedGate], pydantic.Field(min_length=1)]
     workloads: Workloads
     drafted_for: Slug | None = None  # the inventory it was drafted with; fits no other
+    retests: Retests = Retests()
     scope_out: list[ScopeOut] = pydantic.Field(default_factory=list)
     control: Control | None = None  # parties and document: without it nobody can sign
 

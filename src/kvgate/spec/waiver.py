@@ -116,7 +116,7 @@ class Approval(Strict):
     role: Literal["buyer", "supplier"]
     principal: Text
     at: Moment
-    signature: Text
+    signature: Annotated[str, pydantic.StringConstraints(min_length=1)]  # armour, to the byte
 
 
 def load_waiver(path: Path, *, name: str | None = None) -> Loaded[Waiver]:
