@@ -57,6 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
     from kvgate.cli.parser_predict import add_claims, add_predict
     from kvgate.cli.parser_replay import add_replay
     from kvgate.cli.parser_scan import add_scan
+    from kvgate.cli.parser_sign import add_sign
     from kvgate.cli.parser_telemetry import add_telemetry
 
     verbs = parser.add_subparsers(
@@ -64,12 +65,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     for add in (
         *(_init, _import, _bom, _check, _plan, _run, _rehearse, _draft, _hosts, _probe),
-        *(_judge, _report, _noise, _seal, _verify, _record, _parse, _models),
+        *(_judge, _report, _noise, _seal, _record, _parse, _models),
     ):
         add(verbs)
     for more in (
         *(add_acts, add_predict, add_replay, add_claims, add_assess),
-        *(add_capture, add_scan, add_telemetry, add_lab, add_load),
+        *(add_capture, add_scan, add_telemetry, add_lab, add_load, add_sign),
     ):
         more(verbs, _add, _verb)
     return parser
@@ -215,6 +216,12 @@ def _run(verbs: Verbs) -> None:
         "--resume", metavar="RUN", help="go on with this run; repeats nothing finished"
     )
     parser.add_argument(
+        "--controller-key",
+        metavar="FILE",
+        default="",
+        help="countersigns the journal unattended (default: KVGATE_CONTROLLER_KEY)",
+    )
+    parser.add_argument(
         "--timing", action="store_true", help="let recorded hosts take as long as they took"
     )
     parser.set_defaults(verb=_verb("act", "run_verb"))
@@ -334,16 +341,6 @@ def _seal(verbs: Verbs) -> None:
         "seal",
         "seal a run, or what was added to it since its last seal",
         "kvgate seal RUN",
-        "review",
-    )
-
-
-def _verify(verbs: Verbs) -> None:
-    _of_run(
-        verbs,
-        "verify",
-        "name every altered, missing or added piece of a sealed run (1: any)",
-        "kvgate verify RUN",
         "review",
     )
 

@@ -38,6 +38,11 @@ class Issued:
         if asked is not None:
             self._asked[session, turn] = asked
 
+    def take(self, other: Issued) -> None:
+        """Take what another client of the same load has made."""
+        self._made |= other._made
+        self._asked |= other._asked
+
     def asked_tokens(self, row: Row) -> int | None:
         """Return how many tokens the prompt of `row` was to have, None where nobody knows it."""
         return self._asked.get((row.session, row.turn))

@@ -24,7 +24,8 @@ class Sessions:
     ``turn_tokens`` more. ``rate`` (a second) has sessions arrive in an open loop. ``text`` makes
     words instead of token ids; ``chat`` sends them as messages. ``first`` is the first session's
     number, ``count`` how many there are (None: no end). Of ``parts`` clients this is number
-    ``part``: every session is one client's, and all make the same prompts.
+    ``part``: every session is one client's, and all make the same prompts. With ``pool`` there are
+    only so many different prompts, sent in turn again and again: what was stored once is restored.
     """
 
     seed: int
@@ -32,6 +33,7 @@ class Sessions:
     output_tokens: int
     count: int | None = None
     first: int = 0
+    pool: int | None = None
     part: int = 0
     parts: int = 1
     shared: float = 0.0
@@ -58,6 +60,8 @@ class Sessions:
             raise ValueError("turns after the first have tokens of their own: turn_tokens")
         if self.shared and self.input_tokens < 2 * self.block:
             raise ValueError(f"a shared prefix takes prompts of {2 * self.block} tokens or more")
+        if self.pool is not None and (self.pool < 1 or self.shared or self.turns > 1):
+            raise ValueError("a pool is of 1 prompt or more, which share nothing and have one turn")
         if self.chat and self.text is None:
             raise ValueError("a chat is of texts")
 
@@ -97,7 +101,7 @@ class SessionSource:
             number = self._number
             self._number += 1
             due = None if self._due is None else next(self._due)
-            prompt = self._prefixes.prompt(number)
+            prompt = self._prefixes.prompt(number % what.pool if what.pool else number)
             if (number - what.first) % what.parts == what.part:
                 return self._first(number, prompt, due)
         return None
