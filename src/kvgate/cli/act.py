@@ -13,6 +13,7 @@ from kvgate.cli.places import run_of, setup_of, workspace_of
 from kvgate.cli.show import show_result
 from kvgate.engine import destroy
 from kvgate.engine.check import refuse_unsound
+from kvgate.engine.countersign import use_key
 from kvgate.engine.holding import hold, places
 from kvgate.engine.start import create_run
 from kvgate.engine.supervise import Outcome, resume, run_gates
@@ -38,6 +39,7 @@ def run_verb(arguments: argparse.Namespace, command: list[str]) -> int:
         workspace = Workspace.find(path.parent)
         reader = RunReader(path)
         inventory = frozen_setup(reader).inventory.value
+        use_key(frozen_setup(reader).plan.value, arguments.controller_key)
         held_for = places(inventory) | destroy.places(inventory, destroy.consented(reader))
         with hold(workspace.runs, held_for, path.name):
             ended = _watched(workspace, resume(workspace, path), path)
@@ -46,6 +48,7 @@ def run_verb(arguments: argparse.Namespace, command: list[str]) -> int:
     inventory = setup.inventory.value
     destroy.refuse_unfit(inventory, arguments.yes_destroy)
     refuse_unsound(workspace, setup)
+    use_key(setup.plan.value, arguments.controller_key)
     gates = [entry.gate for entry in setup.plan.value.gates]
     if arguments.gate:
         gates = [setup.planned(arguments.gate).gate]

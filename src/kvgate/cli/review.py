@@ -1,4 +1,4 @@
-"""Verbs on a stored run: judge, report, seal, verify."""
+"""Verbs on a stored run: judge, report, seal, noise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from kvgate.cli.parser import FORMATS
 from kvgate.cli.places import run_of
 from kvgate.errors import UsageError
-from kvgate.model.finding import RunResult
 
 
 def judge_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
@@ -64,50 +63,6 @@ def seal_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
 
     print(f"sealed: {seal(run_of(arguments, arguments.run))}")
     return 0
-
-
-def verify_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
-    """Name every altered, missing or added piece; 0: all is as sealed, 1: it is not."""
-    from kvgate.store.seal import verify
-    from kvgate.untrusted import plain
-
-    run = run_of(arguments, arguments.run)
-    found = verify(run)
-    forged = _forged(run) if found.ok else ""
-    for layer in found.layers:
-        print(plain(f"layer {layer.name}: {layer.files} files, digest {layer.digest}"))
-    for problem in found.problems:
-        print(plain(f"{problem.kind}: {problem.path}: {problem.detail}"), file=sys.stderr)
-    if forged:
-        print(plain(f"altered: findings.json: {forged}"), file=sys.stderr)
-    good = found.ok and not forged
-    print(
-        "verified: every byte is as it was sealed, and the verdicts are those the judge finds"
-        if good
-        else f"NOT verified: {len(found.problems) or 1} problems"
-    )
-    return 0 if good else 1
-
-
-def _forged(run: Path) -> str:
-    """Return how the stored verdicts differ from those the judge finds in the run, if they do.
-
-    Seals of additions can be made anew by anybody; what the run itself proves can't.
-    """
-    from kvgate.engine.judging import judge_stored
-    from kvgate.store.findings import read_findings
-
-    def verdicts(result: RunResult) -> dict[str, str]:
-        parts = {gate.gate: f"{gate.verdict}, {gate.disposition}" for gate in result.gates}
-        found = {f.criterion: str(f.verdict) for gate in result.gates for f in gate.findings}
-        return {"run": str(result.verdict), **parts, **found}
-
-    stored, judged = verdicts(read_findings(run)), verdicts(judge_stored(run))
-    wrong = sorted(key for key in stored.keys() | judged if stored.get(key) != judged.get(key))
-    if not wrong:
-        return ""
-    key = wrong[0]
-    return f"{key} is {stored.get(key, 'absent')} there, the judge finds {judged.get(key, 'none')}"
 
 
 def noise_verb(arguments: argparse.Namespace, _command: list[str]) -> int:

@@ -25,6 +25,13 @@ def control_inputs(workspace: Workspace, setup: Setup) -> dict[str, bytes]:
 
     Raises StoreError for an approval that can't be read, or claims a time to come.
     """
+    if setup.plan.value.control is None:
+        return {}
+    return told_inputs(setup) | _approvals(workspace, setup)
+
+
+def told_inputs(setup: Setup) -> dict[str, bytes]:
+    """Return those of them that follow from plan and gates alone: parties, keys, criteria."""
     control = setup.plan.value.control
     if control is None:
         return {}
@@ -32,7 +39,6 @@ def control_inputs(workspace: Workspace, setup: Setup) -> dict[str, bytes]:
         CONTROL_INPUT: laid_out(control.model_dump()),
         SIGNERS_INPUT: control.allowed_signers(),
         CRITERIA_INPUT: laid_out(criteria_table(setup)),
-        **_approvals(workspace, setup),
     }
 
 

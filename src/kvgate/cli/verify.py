@@ -1,0 +1,95 @@
+"""The verb verify: numbered steps on a run or an archive, offline, and one line of conclusion."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from kvgate.errors import KvgateError, UsageError
+from kvgate.model.finding import RunResult
+from kvgate.store.verification import Problem
+from kvgate.store.verify_steps import VERDICTS, Step
+from kvgate.untrusted import plain
+
+
+def verify_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
+    """Name what is altered, missing or added, and who signed; 0: all proven, 1: it is not."""
+    from kvgate.cli.places import run_of
+    from kvgate.store.verify_archive import opened
+    from kvgate.store.verify_steps import add_step
+
+    if arguments.script:
+        return _script(Path(arguments.script))
+    if arguments.run is None:
+        raise UsageError("name the run or the archive to be verified")
+    named = Path(arguments.run)
+    path = named if named.is_file() else run_of(arguments, arguments.run)
+    signers = Path(arguments.allowed_signers) if arguments.allowed_signers else None
+    with opened(path, signers, arguments.require) as (run, outcome):
+        whole = add_step(outcome, verdicts_step(run))
+    for line in whole.lines():
+        print(plain(line))
+    return whole.exit_code
+
+
+def _script(path: Path) -> int:
+    """Write the single-file verifier of this kvgate, to be compared with that inside a run."""
+    import importlib.metadata
+
+    from kvgate.cli.places import write_new
+    from kvgate.store.single import digest, single_file
+
+    version = importlib.metadata.version("kvgate")
+    write_new(str(path), single_file(version))
+    print(f"{path}: the verifier of kvgate {version}, SHA-256 {digest(version)}")
+    return 0
+
+
+def verdicts_step(run: Path) -> Step:
+    """Judge `run` again, and compare what was stored: verdicts, and the parties it was run for.
+
+    Seals of additions can be made anew by anybody; what the run itself proves can't.
+    """
+    try:
+        wrong = [*_forged(run), *_other_parties(run)]
+    except KvgateError as err:
+        wrong = [Problem("findings.json", "altered", f"it can't be judged again: {err.message}")]
+    return Step(0, *VERDICTS, "FAILED" if wrong else "ok", problems=tuple(wrong))
+
+
+def _forged(run: Path) -> list[Problem]:
+    """Return how the stored verdicts differ from those the judge finds in the run."""
+    from kvgate.engine.judging import judge_stored
+    from kvgate.store.findings import read_findings
+
+    def verdicts(result: RunResult) -> dict[str, str]:
+        parts = {gate.gate: f"{gate.verdict}, {gate.disposition}" for gate in result.gates}
+        found = {f.criterion: str(f.verdict) for gate in result.gates for f in gate.findings}
+        return {"run": str(result.verdict), **parts, **found}
+
+    stored, judged = verdicts(read_findings(run)), verdicts(judge_stored(run))
+    wrong = [key for key in sorted(stored.keys() | judged) if stored.get(key) != judged.get(key)]
+    return [
+        Problem(
+            "findings.json",
+            "altered",
+            f"{key} is {stored.get(key, 'absent')} there, "
+            f"the judge finds {judged.get(key, 'none')}",
+        )
+        for key in wrong
+    ]
+
+
+def _other_parties(run: Path) -> list[Problem]:
+    """Return what was frozen for signatures and does not follow from the run's own plan."""
+    from kvgate.engine.control import told_inputs
+    from kvgate.engine.workspace import frozen_setup
+    from kvgate.store.reader import RunReader
+
+    reader = RunReader(run)
+    told = told_inputs(frozen_setup(reader))
+    return [
+        Problem(f"inputs/{name}", "altered", "it is not what the run's plan and gates say")
+        for name, content in told.items()
+        if name not in reader.manifest["inputs"] or reader.input(name) != content
+    ]
