@@ -1,7 +1,8 @@
 """A mock endpoint, in a process of its own, that says how long it really took to its first token.
 
-Its text is that time in seconds, from the last byte of the request to the write of the first
-event; after which come seven more events, 2 ms apart.
+A bare protocol, so that it is not what is measured. Its text is that time in seconds, from the last
+byte of the request to the write of the first event; after which come seven more events, 2 ms apart,
+and usage with the end. Both APIs are answered. `GET /cpu` says how much CPU it has used.
 """
 
 import asyncio
@@ -9,43 +10,89 @@ import json
 import sys
 import time
 
+import uvloop
+
 FIRST_S, NEXT_S, TOKENS = 0.05, 0.002, 8
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-def event(text: str) -> bytes:
-    data = f"data: {json.dumps({'choices': [{'text': text}]})}\n\n".encode()
-    return f"{len(data):x}\r\n".encode() + data + b"\r\n"
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    usage = {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": TOKENS}}
-    last = f"data: {json.dumps(usage)}\n\ndata: [DONE]\n\n".encode()
-    while True:
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-        except asyncio.IncompleteReadError:  # the client has gone
-            return
-        length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
-        await reader.readexactly(length)
-        begun = time.monotonic()
-        await asyncio.sleep(FIRST_S)
-        writer.write(
-            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
-            b"Transfer-Encoding: chunked\r\n\r\n"
+def event(text: str, chat: bool) -> bytes:
+    choice = {"index": 0, "delta": {"content": text}} if chat else {"index": 0, "text": text}
+    fields = {"id": "cmpl-1", "object": "chunk", "model": "m", "choices": [choice]}
+    return b"data: " + json.dumps(fields).encode() + b"\n\n"
+
+
+USAGE = {"id": "cmpl-1", "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": TOKENS}}
+LAST = chunk(b"data: " + json.dumps(USAGE).encode() + b"\n\ndata: [DONE]\n\n") + b"0\r\n\r\n"
+MARK = "0.000000"
+FIRST = {chat: event(MARK, chat) for chat in (False, True)}
+NEXT = {chat: chunk(event("x", chat)) for chat in (False, True)}
+
+
+class Serving(asyncio.Protocol):
+    """One connection: a request at a time."""
+
+    def connection_made(self, transport) -> None:
+        self.transport = transport
+        self.buffer = b""
+        self.missing = 0
+
+    def data_received(self, data: bytes) -> None:
+        if self.missing:
+            self.missing -= len(data)
+        else:
+            self.buffer += data
+            end = self.buffer.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            head = self.buffer[:end].lower()
+            if head.startswith(b"get "):
+                self.tell()
+                return
+            self.chat = b"/chat/" in head[:60]
+            length = int(head.split(b"content-length:")[1].split(b"\r\n")[0])
+            self.missing = length - (len(self.buffer) - end - 4)
+        if self.missing <= 0:
+            self.buffer, self.missing = b"", 0
+            self.begun = time.monotonic()
+            asyncio.get_running_loop().call_later(FIRST_S, self.first)
+
+    def tell(self) -> None:
+        body = (f"{time.process_time():.6f}" if b"/cpu" in self.buffer else MODELS).encode()
+        self.buffer = b""
+        self.transport.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
+            b"%d\r\n\r\n%s" % (len(body), body)
         )
-        writer.write(event(f"{time.monotonic() - begun:.6f}"))
-        for _ in range(TOKENS - 1):
-            await asyncio.sleep(NEXT_S)
-            writer.write(event("x"))
-        writer.write(f"{len(last):x}\r\n".encode() + last + b"\r\n0\r\n\r\n")
+
+    def first(self) -> None:
+        took = f"{time.monotonic() - self.begun:.6f}".encode()
+        self.transport.write(HEAD + chunk(FIRST[self.chat].replace(MARK.encode(), took)))
+        self.left = TOKENS - 1
+        asyncio.get_running_loop().call_later(NEXT_S, self.next)
+
+    def next(self) -> None:
+        if self.left:
+            self.left -= 1
+            self.transport.write(NEXT[self.chat] + (b"" if self.left else LAST))
+        if self.left:
+            asyncio.get_running_loop().call_later(NEXT_S, self.next)
+
+
+MODELS = json.dumps({"object": "list", "data": [{"id": "m", "object": "model"}]})
 
 
 async def main() -> None:
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=2**22)
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(Serving, "127.0.0.1", 0, backlog=2048)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    uvloop.run(main())

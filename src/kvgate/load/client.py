@@ -25,8 +25,16 @@ TOKEN_CAP_BYTES = 16 * 2**10
 """The most an answer may hold: so much, and so much a token; an event of one takes 0.2 to 1 kB."""
 
 
+HELD_BYTES = 256 * 2**10
+"""How much of an answer is held before it is read."""
+
+
 class Exchange:
-    """One request's answer as it arrives; `over` is set at its end, whatever that is."""
+    """One request's answer as it arrives; `over` is set at its end, whatever that is.
+
+    What arrives is held with its time and read at the end, so that reading one answer does not
+    make others' tokens wait.
+    """
 
     def __init__(self, answer: Answer, begun: float, asked_tokens: int) -> None:
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -37,6 +45,9 @@ class Exchange:
         self._room = ANSWER_CAP_BYTES + asked_tokens * TOKEN_CAP_BYTES
         self._refused: Response | None = None
         self._said = b""
+        self._held: list[bytes] = []
+        self._held_at: list[float] = []
+        self._held_bytes = 0
 
     def head(self, response: Response) -> None:
         """Take the head: anything but a stream is refused, in its own words."""
@@ -53,26 +64,44 @@ class Exchange:
         self._room -= len(piece)
         if self._room < 0:
             raise ParseError("an answer that is far longer than what was asked for")
-        at_s = at - self._begun
-        for event in self._parser.feed(piece):
-            self._answer.add(event, at_s)
+        self._held.append(piece)
+        self._held_at.append(at)
+        self._held_bytes += len(piece)
+        if self._held_bytes > HELD_BYTES:
+            self._read()
 
     def ended(self) -> None:
         """Take the whole response's end."""
+        self._end()
         if self._refused is None and not self._parser.close() and not self._answer.done:
-            self.failed(Failure.TRUNCATED, "the answer ended in mid-event: an event was cut off")
-        else:
-            self._end()
+            self._note(Failure.TRUNCATED, "the answer ended in mid-event: an event was cut off")
 
     def failed(self, failure: Failure, error: str) -> None:
         """Take the reason that no more will come."""
+        self._end()
+        self._note(failure, error)
+
+    def _note(self, failure: Failure, error: str) -> None:
+        """Keep the first failure."""
         if self.failure is None:
             self.failure = (failure, error)
-        self._end()
+
+    def _read(self) -> None:
+        """Fold what is held into the answer; raises ParseError for what is no stream."""
+        held, held_at = self._held, self._held_at
+        self._held, self._held_at, self._held_bytes = [], [], 0
+        add, begun = self._answer.add, self._begun
+        for event, at in self._parser.feed_all(held, held_at):
+            add(event, at - begun)
 
     def _end(self) -> None:
         if self._refused is not None:
-            self.failure = (Failure.HTTP, refusal(self._refused, self._said))
+            self._note(Failure.HTTP, refusal(self._refused, self._said))
+        else:
+            try:
+                self._read()
+            except ParseError as err:
+                self._note(Failure.PROTOCOL, err.message)
         if not self.over.done():
             self.over.set_result(None)
 
@@ -135,8 +164,13 @@ async def send(
         turn=request.turn,
         due_s=None if due is None else due - origin,
     )
+    return row, _told(answer, request)
+
+
+def _told(answer: Answer, request: Request) -> Told:
+    """Return what a session's next turn goes on from."""
     ids = () if isinstance(request.prompt, str) else tuple(answer.token_ids)
-    return row, ids or "".join(answer.texts)
+    return ids or "".join(answer.texts)
 
 
 def _judged(answer: Answer, exchange: Exchange, request: Request) -> tuple[Failure, str] | None:

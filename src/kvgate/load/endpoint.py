@@ -77,28 +77,33 @@ class Endpoint:
 
     def body(self, request: Request) -> bytes:
         """Return the request's JSON."""
-        fields: dict[str, Any] = {
-            "model": self.model,
-            "max_tokens": request.output_tokens,
-            "temperature": 0,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-        if self.extensions:
-            fields |= {"return_token_ids": True, "kvgate_logits": True, "ignore_eos": True}
+        rest = _rest(self, request.output_tokens)
         if self.chat:
-            fields["messages"] = _messages(request)
-        elif isinstance(request.prompt, str):
-            fields["prompt"] = request.prompt
-        else:
-            return b'{"prompt": [%s], %s' % (_ids(request.prompt), json.dumps(fields).encode()[1:])
-        return json.dumps(fields).encode()
+            return b'{"messages": %s, %s' % (json.dumps(_messages(request)).encode(), rest)
+        if isinstance(request.prompt, str):
+            return b'{"prompt": %s, %s' % (json.dumps(request.prompt).encode(), rest)
+        return b'{"prompt": [%s], %s' % (_ids(request.prompt), rest)
+
+
+@functools.lru_cache(maxsize=256)
+def _rest(endpoint: Endpoint, output_tokens: int) -> bytes:
+    """Return what a request's JSON says beside the prompt, without its first brace."""
+    fields: dict[str, Any] = {
+        "model": endpoint.model,
+        "max_tokens": output_tokens,
+        "temperature": 0,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if endpoint.extensions:
+        fields |= {"return_token_ids": True, "kvgate_logits": True, "ignore_eos": True}
+    return json.dumps(fields).encode()[1:]
 
 
 def _ids(prompt: tuple[int, ...]) -> bytes:
     """Return token ids as JSON has them, made in slices between which other threads may run."""
     slices = (prompt[at : at + _SLICE] for at in range(0, len(prompt), _SLICE))
-    return b",".join(",".join(map(str, each)).encode() for each in slices)
+    return b", ".join(json.dumps(each)[1:-1].encode() for each in slices)
 
 
 def _messages(request: Request) -> list[dict[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from kvgate.errors import ParseError
@@ -38,6 +39,7 @@ class Response:
         self._left: int | None = None  # bytes of the body or chunk to come; None: until the end
         self._claimed = 0
         self._after_chunk = False
+        self._at_size = False  # what comes next begins with a chunk's size
 
     @property
     def content_type(self) -> str:
@@ -46,6 +48,11 @@ class Response:
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the pieces of the body that `data` holds; raises ParseError for no HTTP/1.1."""
+        if self._at_size:  # most often, a piece is one chunk
+            end = data.find(b"\r\n")
+            size = _size(data[:end]) if 0 < end <= LINE_CAP_BYTES else 0
+            if size and len(data) == end + 4 + size and data.endswith(b"\r\n"):
+                return [data[end + 2 : -2]]
         if self._buffer:
             data = self._buffer + data
             self._buffer = b""
@@ -117,7 +124,7 @@ class Response:
         if coding is not None:
             if coding.lower() != "chunked":
                 raise ParseError(f"a transfer coding that was not asked for: {coding[:40]!r}")
-            self._chunked, self._left = True, 0
+            self._chunked, self._left, self._at_size = True, 0, True
         elif self.status in (204, 304):
             self.complete = True
         elif length is not None:
@@ -161,6 +168,8 @@ class Response:
             if self.complete:
                 self.keep_alive = self.keep_alive and at == length
                 break
+        between = not (self._left or self._after_chunk or self._buffer)
+        self._at_size = between and not (self._in_trailer or self.complete)
         return pieces
 
     def _take_line(self, line: bytes) -> None:
@@ -170,8 +179,14 @@ class Response:
         elif self._in_trailer:
             self.complete = not line
         else:
-            size = line.partition(b";")[0].strip()
-            if _SIZE.fullmatch(size) is None:
-                raise ParseError(f"a chunk's size that is no number: {line[:40]!r}")
-            self._left = int(size, 16)
+            self._left = _size(line)
             self._in_trailer = self._left == 0
+
+
+@functools.lru_cache(maxsize=4096)
+def _size(line: bytes) -> int:
+    """Return the size that a chunk's first line says; answers' chunks are of few sizes."""
+    size = line.partition(b";")[0].strip()
+    if _SIZE.fullmatch(size) is None:
+        raise ParseError(f"a chunk's size that is no number: {line[:40]!r}")
+    return int(size, 16)

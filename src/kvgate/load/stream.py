@@ -12,6 +12,7 @@ from kvgate.load.rows import Failure
 from kvgate.load.sse import SseEvent
 
 DONE = "[DONE]"
+_SCAN = json.JSONDecoder().scan_once  # what json.loads calls, without its looks for blanks
 
 
 class Answer:
@@ -24,6 +25,7 @@ class Answer:
     def __init__(self) -> None:
         self.done = False
         self.engine_error: str | None = None
+        self.id: Any = None
         self.finish_reason: str | None = None
         self.usage: Mapping[str, Any] | None = None
         self.logits_sha256: str | None = None
@@ -33,38 +35,53 @@ class Answer:
 
     def add(self, event: SseEvent, at_s: float) -> None:
         """Take the event that arrived at `at_s`; raises ParseError where it is none of OpenAI's."""
-        if event.data == DONE:
+        data = event.data
+        if data == DONE:
             self.done = True
             return
         try:
-            fields = json.loads(event.data)
-        except (ValueError, RecursionError) as err:
-            raise ParseError(f"an event that is not JSON: {event.data[:80]!r}") from err
+            fields, end = _SCAN(data, 0)
+            if end != len(data):  # blanks around it, or more than one
+                fields = json.loads(data)
+        except (StopIteration, ValueError, RecursionError) as err:
+            raise ParseError(f"an event that is not JSON: {data[:80]!r}") from err
         if not isinstance(fields, dict):
-            raise ParseError(f"an event that is no JSON object: {event.data[:80]!r}")
+            raise ParseError(f"an event that is no JSON object: {data[:80]!r}")
         try:
             self._take(fields, at_s)
         except (AttributeError, KeyError, TypeError) as err:
-            raise ParseError(f"an event of unknown shape: {event.data[:120]!r}") from err
+            raise ParseError(f"an event of unknown shape: {data[:120]!r}") from err
 
     def _take(self, fields: dict[str, Any], at_s: float) -> None:
-        if "error" in fields:
+        if "error" in fields and fields["error"] is not None:
             error = fields["error"]
             self.engine_error = str(error["message"] if isinstance(error, dict) else error)
             return
+        if fields.get("id") != self.id:
+            self._check_id(fields)
         if fields.get("usage") is not None:
             self.usage = dict(fields["usage"])
         if "kvgate" in fields:
             self.logits_sha256 = str(fields["kvgate"]["logits_sha256"])
         for choice in fields["choices"]:
-            text = _text(choice)
-            ids = choice.get("token_ids") or []
+            text = _text(choice["delta"]) if "delta" in choice else choice["text"]
+            ids = choice.get("token_ids")
             if text or ids:
                 self.times_s.append(at_s)
             if text:
-                self.texts.append(text)
-            self.token_ids += [int(token) for token in ids]
+                self.texts.append(text + "")  # raises TypeError for what is no text
+            if ids:
+                self.token_ids += map(int, ids)
             self.finish_reason = choice.get("finish_reason") or self.finish_reason
+
+    def _check_id(self, fields: dict[str, Any]) -> None:
+        """Take the answer's id; raises ParseError where an event is of another answer."""
+        found = fields.get("id")
+        if self.id is None:
+            self.id = found
+        elif found is not None:
+            what = "usage" if fields.get("usage") is not None else "an event"
+            raise ParseError(f"{what} of another answer: its id is {found!r}, not {self.id!r}")
 
     def reported(self, name: str) -> int | None:
         """Return a number of the engine's usage, None where it gave none."""
@@ -101,8 +118,10 @@ class Answer:
         return None
 
 
-def _text(choice: dict[str, Any]) -> str:
-    """Return a choice's text: of a completion, or of a chat's delta."""
-    if "delta" in choice:
-        return choice["delta"].get("content") or ""
-    return str(choice["text"])
+def _text(delta: dict[str, Any]) -> str:
+    """Return what a chat's delta says, thought aloud or not.
+
+    What a model thinks is tokens like all others; calls of tools are not read.
+    """
+    said = [delta.get(name) or "" for name in ("reasoning_content", "reasoning", "content")]
+    return "".join(said)

@@ -1,0 +1,105 @@
+"""One load client, in a process of its own: ours, or aiohttp on uvloop; tells its figures as JSON.
+
+Usage: load_clients.py ours|aiohttp URL CONCURRENCY SECONDS [PROCESSOR]
+Both send the same requests, fold the same events and keep each request's TTFT. What aiohttp's
+client does beside is aiohttp's own: it reads what has come, and parses each event as JSON.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import time
+
+FIRST_TEXT = "0."
+
+
+def ours(url: str, concurrency: int, seconds: float) -> dict[str, object]:
+    from kvgate.load import client
+    from kvgate.load.client import Endpoint
+    from kvgate.load.loop import closed_loop
+    from kvgate.load.stream import Answer
+    from kvgate.load.workload import endless
+
+    answers: list[Answer] = []
+
+    class Kept(Answer):
+        def __init__(self) -> None:
+            super().__init__()
+            answers.append(self)
+
+    client.Answer = Kept
+    endpoint = Endpoint(base_url=url, model="m", timeout_s=30)
+    requests = endless(1, prompt_tokens=100, output_tokens=8)
+    begun = time.process_time()
+    result = closed_loop(endpoint, requests, concurrency=concurrency, duration_s=seconds)
+    cpu_s = time.process_time() - begun
+    assert not result.failed, result.failed[0]
+    errors = [each.times_s[0] - float(each.texts[0]) for each in answers]
+    told = {"bottleneck": result.bottleneck, "lag_p99_ms": 1000 * result.watched.lag_p99_s}
+    return figures(errors, result.elapsed_s, cpu_s) | told
+
+
+def aiohttp_on_uvloop(url: str, concurrency: int, seconds: float) -> dict[str, object]:
+    import aiohttp
+    import uvloop
+
+    from kvgate.load.workload import endless
+
+    bodies = (
+        json.dumps({"model": "m", "prompt": each.prompt, "max_tokens": 8, "stream": True}).encode()
+        for each in endless(1, prompt_tokens=100, output_tokens=8)
+    )
+    errors: list[float] = []
+
+    async def user(http: aiohttp.ClientSession, until: float) -> None:
+        while time.monotonic() < until:
+            body = next(bodies)
+            sent = time.monotonic()
+            headers = {"Content-Type": "application/json"}
+            async with http.post(f"{url}/v1/completions", data=body, headers=headers) as response:
+                first, rest, count, usage = None, b"", 0, None
+                async for piece in response.content.iter_any():
+                    at = time.monotonic()
+                    *events, rest = (rest + piece).split(b"\n\n")
+                    for event in events:
+                        if event == b"data: [DONE]":
+                            continue
+                        fields = json.loads(event[6:])
+                        usage = fields.get("usage")
+                        for choice in fields["choices"]:
+                            if first is None:
+                                first = at - sent - float(choice["text"])
+                            count += 1
+            assert usage["completion_tokens"] == count == 8
+            errors.append(first)
+
+    async def run() -> float:
+        begun = time.monotonic()
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(connector=connector) as http:
+            await asyncio.gather(*(user(http, begun + seconds) for _ in range(concurrency)))
+        return time.monotonic() - begun
+
+    begun = time.process_time()
+    elapsed = uvloop.run(run())
+    return figures(errors, elapsed, time.process_time() - begun)
+
+
+def figures(errors: list[float], elapsed_s: float, cpu_s: float) -> dict[str, object]:
+    errors.sort()
+    return {
+        "requests": len(errors),
+        "rate": len(errors) / elapsed_s,
+        "cpu_us": 1e6 * cpu_s / len(errors),
+        "error_p50_ms": 1000 * errors[len(errors) // 2],
+        "error_p99_ms": 1000 * errors[int(0.99 * len(errors))],
+    }
+
+
+if __name__ == "__main__":
+    who, url, concurrency, seconds, *processor = sys.argv[1:]
+    if processor:
+        os.sched_setaffinity(0, {int(processor[0])})
+    run = {"ours": ours, "aiohttp": aiohttp_on_uvloop}[who]
+    sys.stdout.write(json.dumps(run(url, int(concurrency), float(seconds))) + "\n")
