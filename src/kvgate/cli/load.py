@@ -64,16 +64,18 @@ def _loaded(arguments: argparse.Namespace, file: IO[str] | None) -> Loaded:
     from kvgate.cli import load_ask
     from kvgate.load import preflight
     from kvgate.load.outcome import outcome
+    from kvgate.load.prompts import TextRate
 
     endpoint, slo = load_ask.endpoint_of(arguments), load_ask.slo_of(arguments)
     seed = load_ask.seed_of(arguments)
     search = load_ask.search_of(arguments, slo) if slo and arguments.find_concurrency else None
-    planned = () if search else load_ask.parts_of(arguments, seed, None)
-    what = load_ask.sessions_of(arguments, seed, None) if search else None
+    text = TextRate() if load_ask.wants_text(arguments) else None
+    planned = () if search else load_ask.parts_of(arguments, seed, text)
+    what = load_ask.sessions_of(arguments, seed, text) if search else None
     served = preflight.served(endpoint)
     endpoint = dataclasses.replace(endpoint, model=served.model)
-    if load_ask.wants_text(arguments):
-        text = preflight.text_rate(endpoint, seed)
+    if text is not None:
+        text = preflight.text_rate(endpoint, served, seed)
         planned = () if search else load_ask.parts_of(arguments, seed, text)
         what = load_ask.sessions_of(arguments, seed, text) if search else None
     _fits(served, [each.what for each in planned] if what is None else [what])

@@ -11,6 +11,9 @@ from kvgate.load.sessions import Sessions
 from kvgate.load.shape import Closed
 from kvgate.load.slo import Found, Level, Slo, level_of, search
 
+TRIES = 3
+"""How often a level is measured from which nothing follows, before the search gives up."""
+
 OnRow = Callable[[Row], None]
 Stop = Callable[[], bool]
 Run = Callable[[Part, OnRow, Stop], Done]
@@ -71,7 +74,16 @@ class _Finder:
         self._first = what.first
 
     def measure(self, concurrency: int) -> Level:
-        """Return what came of one concurrency."""
+        """Return what came of one concurrency; what can't be told is asked again, TRIES times."""
+        for _ in range(TRIES):
+            level = self._once(concurrency)
+            if self._on_level:
+                self._on_level(level)
+            if level.kept is not None:
+                break
+        return level
+
+    def _once(self, concurrency: int) -> Level:
         requests = self._slo.requests_at(concurrency)
         part = Part(
             name=f"concurrency {concurrency}",
@@ -84,9 +96,7 @@ class _Finder:
         untold = self._judged(done) if self._judged else "; ".join(done.untold)
         level = level_of(done.result, self._slo, concurrency=concurrency, untold=untold)
         if not untold and level.requests < requests:
-            level = _stopped(level, requests)
-        if self._on_level:
-            self._on_level(level)
+            return _stopped(level, requests)
         return level
 
 

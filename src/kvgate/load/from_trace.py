@@ -59,7 +59,7 @@ class TraceSource:
 
     def __init__(self, requests: Iterable[trace.Request], how: Replay) -> None:
         self.how = how
-        self.issued = Issued()
+        self.issued = Issued(off_tokens=how.text.per_word if how.text else 0.0)
         self.follows = how.turns == "after answers"
         self.dropped = 0
         self._began: float | None = None

@@ -19,11 +19,12 @@ BLOCK = 16
 class Issued:
     """The prompts that a source has made, each as the numbers of its blocks.
 
-    Of what was made ahead only that counts whose row there is: it was sent.
+    Of what was made ahead only that counts whose row there is: it was sent. ``off_tokens`` is what
+    a length may be off by, where words are sent: a word's tokens, and 1 % of all.
     """
 
-    def __init__(self, block: int = BLOCK) -> None:
-        self.block = block
+    def __init__(self, block: int = BLOCK, off_tokens: float = 0.0) -> None:
+        self.block, self.off_tokens = block, off_tokens
         self._made: dict[tuple[str, int], tuple[int, int, Tokens]] = {}
         self._asked: dict[tuple[str, int], int] = {}
 
@@ -43,9 +44,20 @@ class Issued:
         self._made |= other._made
         self._asked |= other._asked
 
-    def asked_tokens(self, row: Row) -> int | None:
-        """Return how many tokens the prompt of `row` was to have, None where nobody knows it."""
-        return self._asked.get((row.session, row.turn))
+    def lengths(self, rows: Iterable[Row]) -> tuple[int, int]:
+        """Return how many prompts of `rows` have a length that is known, and how many a wrong one.
+
+        What was asked for is compared with the engine's own count, where it tells one.
+        """
+        compared = wrong = 0
+        for row in rows:
+            asked = self._asked.get((row.session, row.turn))
+            if asked is None or row.prompt_tokens is None:
+                continue
+            compared += 1
+            allowed = max(self.off_tokens, 0.01 * asked) if self.off_tokens else 0.0
+            wrong += abs(row.prompt_tokens - asked) > allowed
+        return compared, wrong
 
     def batch(self, rows: Iterable[Row], after_s: float = 0.0) -> Batch | None:
         """Return the requests of `rows` in order of sending, `after_s` later; None for none."""
@@ -79,8 +91,8 @@ def _numbered(names: Sequence[str]) -> Tokens:
 class Came:
     """What came of the asked shared-prefix ratio: ``assessment`` is of all that was issued.
 
-    ``asked`` None: none was asked for. ``answer_tokens`` is how far answers let it be off: turns
-    share what was answered, of which nobody knows before how it falls into blocks.
+    ``asked`` None: none was asked for. Of ``compared_lengths`` prompts ``wrong_lengths`` had
+    another number of tokens than was asked for.
     """
 
     assessment: Assessment
@@ -123,10 +135,8 @@ def came(
         if (batch := made.batch(rows, after_s)) is not None:
             found.append(batch)
             after_s = float(batch.times_s[-1])
-        told = [(row.prompt_tokens, made.asked_tokens(row)) for row in rows]
-        both = [(had, wanted) for had, wanted in told if had is not None and wanted is not None]
-        compared += len(both)
-        wrong += sum(had != wanted for had, wanted in both)
+        lengths = made.lengths(rows)
+        compared, wrong = compared + lengths[0], wrong + lengths[1]
     if not found:
         return None
     return Came(

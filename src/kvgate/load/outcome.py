@@ -56,8 +56,12 @@ class Loaded:
             told.append(self.came.off)
         if self.found is not None:
             return tuple(filter(None, [self.found.problem, self.came.off if self.came else ""]))
-        told += [each.told for each in self.levels if each.kept is None and each.told not in told]
-        return tuple(dict.fromkeys(told))
+        told += [
+            f"{each.part.name}: {level.told}"
+            for each, level in zip(self.counting, self.levels, strict=False)
+            if level.kept is None and not each.untold
+        ]
+        return tuple(told)
 
     @property
     def code(self) -> int:

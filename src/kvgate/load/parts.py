@@ -11,9 +11,10 @@ from kvgate.load.endpoint import Endpoint
 from kvgate.load.from_trace import Replay, TraceSource
 from kvgate.load.issued import Issued
 from kvgate.load.loop import run_load
-from kvgate.load.rows import LoadResult, Row
+from kvgate.load.rows import LoadResult, Request, Row
 from kvgate.load.sessions import Sessions, SessionSource
 from kvgate.load.shape import Closed, Open, Shape
+from kvgate.load.source import Told
 
 AnySource = SessionSource | TraceSource
 
@@ -24,7 +25,6 @@ class Traced:
 
     paths: tuple[str, ...]
     how: Replay
-    tokenizer: str | None = None
 
 
 What = Sessions | Traced
@@ -45,13 +45,8 @@ class Part:
         """Return the part's requests from their beginning; raises TraceError."""
         if isinstance(self.what, Sessions):
             return SessionSource(self.what)
-        options = trace.Options(
-            block_tokens=self.what.how.block,
-            tokenizer=Path(self.what.tokenizer) if self.what.tokenizer else None,
-        )
-        return TraceSource(
-            trace.requests([Path(each) for each in self.what.paths], options), self.what.how
-        )
+        paths = [Path(each) for each in self.what.paths]
+        return TraceSource(trace.requests(paths), self.what.how)
 
     def of(self, number: int, clients: int) -> Part:
         """Return what client `number` of `clients` does of this part: its share of all of it."""
@@ -90,7 +85,7 @@ def run_part(
     source = part.source()
     result = run_load(
         endpoint,
-        source,
+        _Begun(source),
         part.shape,
         duration_s=part.duration_s,
         warm_up_s=part.warm_up_s,
@@ -103,6 +98,27 @@ def run_part(
     return Done(
         part=part, result=result, issued=source.issued, untold=tuple(untold), notes=notes(source)
     )
+
+
+class _Begun:
+    """A source whose first request is made before the load starts: reading may take its time."""
+
+    def __init__(self, source: AnySource) -> None:
+        self.follows = source.follows
+        self._source = source
+        self._first = source.next()
+        self._given = False
+
+    def next(self) -> Request | None:
+        """Return the source's next request."""
+        if self._given:
+            return self._source.next()
+        self._given = True
+        return self._first
+
+    def ended(self, row: Row, answer: Told) -> Request | None:
+        """Return what the source has follow."""
+        return self._source.ended(row, answer)
 
 
 def notes(source: AnySource) -> tuple[str, ...]:

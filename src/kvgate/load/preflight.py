@@ -14,11 +14,12 @@ from kvgate.load.endpoint import Endpoint
 from kvgate.load.loop import closed_loop
 from kvgate.load.prompts import WORDS, Ids, TextRate, as_text, rate_of, stream_of, tokens
 from kvgate.load.rows import Request
-from kvgate.spec.load import nearest
 
 BODY_CAP_BYTES = 2**20
 ASK_WITHIN_S = 10.0
-FEW_WORDS, MANY_WORDS = 64, 512
+FEW_WORDS, MANY_WORDS = 16, 512
+TOKENS_A_WORD = 8
+"""What a word of five bytes comes to at most, with room: byte-level engines make five of it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,8 +45,8 @@ def served(endpoint: Endpoint) -> Served:
     name = endpoint.model or names[0]
     if name not in names:
         raise UsageError(
-            f"{endpoint.base_url} does not serve '{name}'{nearest(name, names)}",
-            hint=f"it serves {', '.join(names[:8])}",
+            f"{endpoint.base_url} does not serve '{name}'; it serves {', '.join(names[:8])}",
+            hint="choose one of these with --model, or load it into the engine",
         )
     card = cards[names.index(name)]
     most = card.get("max_model_len")
@@ -109,13 +110,16 @@ def _got(endpoint: Endpoint, where: str) -> tuple[int, str, bytes]:
             ) from err
 
 
-def text_rate(endpoint: Endpoint, seed: int) -> TextRate:
+def text_rate(endpoint: Endpoint, served: Served, seed: int) -> TextRate:
     """Return how many tokens the endpoint makes of words, asked by two prompts of one token out.
 
     Raises UsageError where it does not tell the prompts' tokens, or tells what can't be.
     """
     told = []
-    for words in (FEW_WORDS, MANY_WORDS):
+    many = MANY_WORDS
+    if served.most_tokens is not None:
+        many = max(2 * FEW_WORDS, min(many, served.most_tokens // TOKENS_A_WORD))
+    for words in (FEW_WORDS, many):
         prompt = as_text(tokens(seed, stream_of("rate", words), words, Ids(0, 256 * len(WORDS))))
         request = Request(session=f"rate-{words}", prompt=prompt, output_tokens=1)
         (row,) = closed_loop(endpoint, [request], concurrency=1).rows

@@ -83,7 +83,7 @@ class SessionSource:
 
     def __init__(self, what: Sessions) -> None:
         self.what = what
-        self.issued = Issued()
+        self.issued = Issued(off_tokens=what.text.per_word if what.text else 0.0)
         self.follows = what.turns > 1
         self.replaced = 0
         self.dropped = 0

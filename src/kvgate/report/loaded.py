@@ -78,7 +78,9 @@ def _facts(loaded: Loaded) -> Iterator[tuple[str, str]]:
 def verdict(loaded: Loaded) -> str:
     """Return in a line what the load came to."""
     if loaded.found is not None:
-        return f"highest concurrency that keeps {loaded.slo}: {loaded.found}"
+        found = loaded.found
+        told = f"inconclusive, at least {found.kept}" if found.kept else "inconclusive"
+        return f"highest concurrency that keeps {loaded.slo}: {told if found.problem else found}"
     if loaded.untold:
         return "inconclusive"
     missed = [each for each in loaded.levels if each.kept is False]
@@ -126,7 +128,7 @@ def _part(loaded: Loaded, done: Done) -> Part:
         lines.append(_line(found.goodput))
     facts = [
         ("time", f"{done.result.elapsed_s:,.1f} s, {_how(done)}"),
-        ("tokens in", f"{found.input_tokens:,} ({_cached(found)} cached, by the engine's count)"),
+        ("tokens in", f"{found.input_tokens:,}; cached, by the engine's count: {_cached(found)}"),
         ("tokens out", f"{found.output_tokens:,}"),
     ]
     if found.within_slo is not None:
