@@ -50,7 +50,7 @@ def test_forged_findings_under_a_forged_seal_are_named(site: Site) -> None:
     sums.write_text(sums.read_text().replace(*digests))
     done = site.kvgate("verify", run.name)
     assert done.returncode == 1
-    assert "the judge finds fail" in done.stderr
+    assert "the judge finds fail" in done.stdout
 
 
 def test_a_criterion_is_not_settled_by_a_part_of_its_tests(site: Site) -> None:

@@ -156,8 +156,8 @@ def test_an_ended_run_is_sealed_and_every_changed_byte_is_named(judged: Site) ->
     (run / "extra.txt").write_text("added")
     done = judged.kvgate("verify", run.name)
     assert done.returncode == 1
-    assert "report/report.html" in done.stderr
-    assert "extra.txt" in done.stderr
+    assert "report/report.html" in done.stdout
+    assert "extra.txt" in done.stdout
 
 
 def test_the_seal_is_checked_by_sha256sum_too(judged: Site) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 from kvgate.engine.workspace import Setup, Workspace
 from kvgate.errors import DamagedRunError, StoreError
-from kvgate.model.quantity import Quantity
 from kvgate.spec.gate import Criterion
 from kvgate.store.canonical import compact, laid_out
 from kvgate.store.registered import CONTROL_INPUT, SIGNERS_INPUT
@@ -61,12 +60,12 @@ def _judged(criterion: Criterion, profile: str, scoped_out: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a model's dump with quantities as people write them."""
+    """Return a model's dump as JSON; numbers of quantities, which are exact, as texts."""
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
-    return str(value) if isinstance(value, Quantity) else value
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
 def criteria_files(setup: Setup) -> dict[str, str]:

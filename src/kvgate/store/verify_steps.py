@@ -110,7 +110,8 @@ class Outcome:
         left = f"; not done here: {', '.join(undone)}" if undone else ""
         verified = "verified in part" if self.exit_code else "verified"
         return plain(
-            f"{verified}: {self.run} is as it was sealed; signed by {by or 'nobody'}{bar}{left}"
+            f"{verified}: {self.run}: every byte is as it was sealed; signed by "
+            f"{by or 'nobody'}{bar}{left}"
         )
 
 
