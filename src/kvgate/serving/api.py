@@ -1,4 +1,4 @@
-"""The engine's HTTP surface: completions (streamed or whole), models, health, metrics."""
+"""The engine's HTTP surface: completions and chat (streamed or whole), models, health, metrics."""
 
 from __future__ import annotations
 
@@ -11,18 +11,10 @@ from aiohttp import web
 
 from kvgate.serving.config import ModelConfig
 from kvgate.serving.metrics import Metrics
-from kvgate.serving.protocol import (
-    ApiError,
-    CompletionRequest,
-    Replies,
-    error_body,
-    event,
-    parse_request,
-    usage,
-)
+from kvgate.serving.protocol import ApiError, CompletionRequest, error_body, parse_request
+from kvgate.serving.replies import Ending, Replies, event, usage
 from kvgate.serving.scheduler import Scheduler
-from kvgate.serving.sequence import Generation, Step
-from kvgate.serving.tokens import Detokenizer
+from kvgate.serving.sequence import Generation, Step, Wanted
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -45,6 +37,7 @@ class Api:
         """Return the application with its routes; errors are OpenAI error objects."""
         app = web.Application(client_max_size=BODY_CAP_BYTES, middlewares=[_errors_as_objects])
         app.router.add_post("/v1/completions", self._complete)
+        app.router.add_post("/v1/chat/completions", self._complete)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/health", self._health)
         app.router.add_get("/metrics", self._show_metrics)
@@ -70,9 +63,10 @@ class Api:
         )
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
+        chat = request.path == "/v1/chat/completions"
         try:
-            asked = parse_request(await request.read(), self._config, self._model)
-        except ApiError:
+            asked = parse_request(await request.read(), self._config, self._model, chat=chat)
+        except (ApiError, web.HTTPRequestEntityTooLarge):
             self._metrics.add("kvgate:requests_refused_total")
             raise
         loop = asyncio.get_running_loop()
@@ -81,8 +75,12 @@ class Api:
             asked.prompt,
             asked.max_tokens,
             lambda step: _hand_over(loop, steps, step),
+            Wanted(
+                stop=asked.stop, stop_token_ids=asked.stop_token_ids, cache_salt=asked.cache_salt
+            ),
         )
-        replies = Replies(f"cmpl-{uuid.uuid4().hex}", self._model, int(time.time()))
+        name = f"{'chatcmpl' if chat else 'cmpl'}-{uuid.uuid4().hex}"
+        replies = Replies(name, self._model, int(time.time()), chat)
         self._scheduler.submit(generation)
         try:
             if asked.stream:
@@ -101,27 +99,43 @@ class Api:
     ) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        text = Detokenizer()
-        step = None
+        opening = replies.first()
+        lead = event(opening) if opening else b""  # with the first token, not before
+        step, answered = None, 0
         while step is None or not step.last:
             step = await steps.get()
+            answered += 1
             if step.error:
                 await response.write(
                     b"data: " + error_body(500, "InternalServerError", step.error) + b"\n\n"
                 )
                 break
-            piece = replies.piece(
-                text.add(step.token, last=step.last),
-                [step.token] if asked.token_ids else None,
-                finish_reason="length" if step.last else None,
-            )
-            await response.write(event(piece))
+            await response.write(lead + self._piece(asked, generation, step, answered, replies))
+            lead = b""
         else:
             if closing := self._closing(asked, generation, replies):
                 await response.write(closing)
         await response.write(b"data: [DONE]\n\n")
         await response.write_eof()
         return response
+
+    @staticmethod
+    def _piece(
+        asked: CompletionRequest,
+        generation: Generation,
+        step: Step,
+        answered: int,
+        replies: Replies,
+    ) -> bytes:
+        """Return the event of one token, with the usage so far where asked for."""
+        piece = replies.piece(
+            step.text,
+            [step.token] if asked.token_ids else None,
+            Ending(step.finish_reason, step.stop_reason),
+        )
+        if asked.continuous_usage:
+            piece["usage"] = usage(generation.prompt_tokens, answered, generation.cached_tokens)
+        return event(piece)
 
     @staticmethod
     def _closing(asked: CompletionRequest, generation: Generation, replies: Replies) -> bytes:
@@ -142,19 +156,17 @@ class Api:
         steps: asyncio.Queue[Step],
         replies: Replies,
     ) -> web.Response:
-        text = Detokenizer()
-        parts: list[str] = []
-        tokens: list[int] = []
-        while len(tokens) < asked.max_tokens:
-            step = await steps.get()
-            if step.error:
-                raise ApiError(500, "InternalServerError", step.error)
-            tokens.append(step.token)
-            parts.append(text.add(step.token, last=step.last))
-        answer = replies.piece(
-            "".join(parts), tokens if asked.token_ids else None, finish_reason="length"
+        taken: list[Step] = []
+        while not taken or not taken[-1].last:
+            taken.append(await steps.get())
+            if taken[-1].error:
+                raise ApiError(500, "InternalServerError", taken[-1].error)
+        answer = replies.whole(
+            "".join(step.text for step in taken),
+            [step.token for step in taken] if asked.token_ids else None,
+            Ending(taken[-1].finish_reason, taken[-1].stop_reason),
         )
-        answer["usage"] = usage(generation.prompt_tokens, len(tokens), generation.cached_tokens)
+        answer["usage"] = usage(generation.prompt_tokens, len(taken), generation.cached_tokens)
         if asked.logits_digest:
             answer["kvgate"] = {"logits_sha256": generation.logits_digest()}
         return web.json_response(answer)

@@ -5,18 +5,26 @@ tokens padded), against the KV blocks ``0 .. p // block``, each block by a GEMM 
 added up in order. Every shape is therefore a function of the position alone: whether a token is
 part of a prefill or decoded, restored before or computed, alone or among others, each of its
 sums is made of the same numbers in the same order, and its logits are equal bit for bit.
+
+Answers under way share the GEMMs of weights (`Decoder.forward_rows`): the shape stays, and each
+token sits in its own row or one that BLAS treats alike (`serving.seating`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import mmap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from kvgate.serving.config import ModelConfig
+from kvgate.serving.seating import Seating, row_classes
 from kvgate.serving.weights import Array, Layer, Weights
 
+Places = npt.NDArray[np.intp]
 EPSILON = np.float32(1e-5)
 
 
@@ -29,6 +37,8 @@ class Cache:
     def __init__(self, config: ModelConfig, tokens: int) -> None:
         self.blocks = -(-tokens // config.block)
         memory = mmap.mmap(-1, self.blocks * config.block_bytes)
+        with contextlib.suppress(OSError):  # fewer page faults while chunks are read into it
+            memory.madvise(mmap.MADV_HUGEPAGE)
         self.kv: Array = np.frombuffer(memory, dtype=np.float32).reshape(
             (self.blocks, *config.block_shape)
         )
@@ -36,6 +46,15 @@ class Cache:
     def bytes_of(self, block: int) -> memoryview:
         """Return the memory of one block, to be written to disk or read into."""
         return memoryview(self.kv[block]).cast("B")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """The next token of a sequence, its position, and the KV of all before it."""
+
+    cache: Cache
+    token: int
+    position: int
 
 
 class Decoder:
@@ -47,6 +66,13 @@ class Decoder:
         self._cos, self._sin = _rope(config)
         self._masks = _masks(config)
         self._scale = np.float32(config.head_dim**-0.5)
+        self._classes = row_classes(weights, config.rows)
+        if not _same_bits(self):
+            self._classes = list(range(config.rows))  # each in its own row only
+
+    def seating(self) -> Seating:
+        """Return the rows that tokens of `forward_rows` may be computed in."""
+        return Seating(self._classes)
 
     def forward(
         self, cache: Cache, tokens: Sequence[int], start: int, *, want_logits: bool
@@ -73,6 +99,58 @@ class Decoder:
         chosen: Array = logits[last - 1]
         return chosen
 
+    def forward_rows(self, rows: Sequence[Row]) -> list[Array]:
+        """Compute one token of each of several sequences; returns their logits.
+
+        Equal to `forward`, bit for bit. Their KV goes into their caches. Raises ValueError where
+        `seating` has no row for one of them.
+        """
+        config = self.config
+        ids = np.zeros(config.rows, dtype=np.intp)
+        places = np.zeros(config.rows, dtype=np.intp)
+        seated: dict[int, Row] = {}
+        seating = self.seating()
+        for row in rows:
+            seat = seating.take(row.position)
+            if seat is None:
+                raise ValueError(f"no row is free for position {row.position}")
+            seated[seat], ids[seat], places[seat] = row, row.token, row.position
+        hidden = self.weights.embedding[ids]
+        with np.errstate(over="ignore"):
+            for index, layer in enumerate(self.weights.layers):
+                hidden += self._attend_rows(seated, places, layer, index, _norm(hidden))
+                hidden += _mlp(layer, _norm(hidden))
+        logits: Array = np.matmul(_norm(hidden), self.weights.head)
+        return [logits[seat] for seat in seated]
+
+    def _attend_rows(
+        self, rows: Mapping[int, Row], places: Places, layer: Layer, index: int, hidden: Array
+    ) -> Array:
+        """Return attention for all rows, each against its own KV, in the shapes of `_attend`."""
+        config = self.config
+        heads, kv_heads, group, dim = config.heads, config.kv_heads, config.group, config.head_dim
+        qkv = np.matmul(hidden, layer.qkv).reshape(config.rows, heads + 2 * kv_heads, dim)
+        turned = self._rotate(qkv[:, : heads + kv_heads], places)
+        mixed = np.zeros((config.rows, heads * dim), dtype=np.float32)
+        queries = np.zeros((kv_heads, config.rows, group, dim), dtype=np.float32)
+        for row, each in rows.items():
+            block, offset = divmod(each.position, config.block)
+            own = each.position % config.rows
+            here = each.cache.kv[block, index, :, :, offset]
+            here[0] = turned[row, heads:]
+            here[1] = qkv[row, heads + kv_heads :]
+            queries[:, own] = turned[row, :heads].reshape(kv_heads, group, dim) * self._scale
+            came = self._mix(
+                each.cache.kv[: block + 1, index],
+                queries.reshape(kv_heads, config.rows * group, dim),
+                self._masks[offset // config.rows],
+            )
+            came = came.reshape(kv_heads, config.rows, group, dim)
+            mixed[row] = came[:, own].reshape(heads * dim)
+            queries[:, own] = 0
+        out: Array = np.matmul(mixed, layer.out)
+        return out
+
     def _attend(
         self, cache: Cache, layer: Layer, index: int, hidden: Array, start: int, last: int
     ) -> Array:
@@ -83,7 +161,7 @@ class Decoder:
         base = chunk * rows
         block, offset = divmod(base, config.block)
         qkv = np.matmul(hidden, layer.qkv).reshape(rows, heads + 2 * kv_heads, dim)
-        turned = self._rotate(qkv[:, : heads + kv_heads], base)
+        turned = self._rotate(qkv[:, : heads + kv_heads], np.arange(base, base + rows))
         first = start % rows
         here = cache.kv[block, index, :, :, offset + first : offset + last]
         here[0] = turned[first:last, heads:].transpose(1, 0, 2)
@@ -109,16 +187,38 @@ class Decoder:
         mixed /= total[..., None]
         return mixed
 
-    def _rotate(self, vectors: Array, base: int) -> Array:
+    def _rotate(self, vectors: Array, places: Places) -> Array:
         """Return `vectors` (rows, heads, dim) turned by their positions, halves paired (RoPE)."""
         half = self.config.head_dim // 2
-        cos = self._cos[base : base + self.config.rows, None]
-        sin = self._sin[base : base + self.config.rows, None]
+        cos, sin = self._cos[places, None], self._sin[places, None]
         one, two = vectors[..., :half], vectors[..., half:]
         turned = np.empty_like(vectors)
         turned[..., :half] = one * cos - two * sin
         turned[..., half:] = two * cos + one * sin
         return turned
+
+
+def _same_bits(decoder: Decoder) -> bool:
+    """Tell whether whole passes give the same logits and KV in all rows of a class.
+
+    A text of as many tokens as rows is computed one by one, alone; then each of its tokens at
+    once, after the KV of those before it, in each other's seats.
+    """
+    config = decoder.config
+    tokens = [7 * n % config.vocab for n in range(config.rows)]
+    kept = Cache(config, config.rows)
+    alone, rows = [], []
+    for own, token in enumerate(tokens):
+        rows.append(Row(Cache(config, config.rows), token, own))
+        rows[-1].cache.kv[:] = kept.kv
+        alone.append(decoder.forward(kept, [token], own, want_logits=True))
+    together = decoder.forward_rows(rows[::-1])[::-1]
+    return all(
+        logits is not None
+        and logits.tobytes() == other.tobytes()
+        and kept.kv[..., row.position, :].tobytes() == row.cache.kv[..., row.position, :].tobytes()
+        for logits, other, row in zip(alone, together, rows, strict=True)
+    )
 
 
 def _norm(hidden: Array) -> Array:

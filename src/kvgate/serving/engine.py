@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import os
-import pathlib
 import signal
 import socket
 import sys
@@ -17,21 +15,11 @@ from kvgate.serving.api import Api
 from kvgate.serving.config import model_named
 from kvgate.serving.decoder import Decoder
 from kvgate.serving.metrics import Metrics
+from kvgate.serving.options import Options
+from kvgate.serving.pool import PoolOptions
 from kvgate.serving.scheduler import Scheduler
-from kvgate.serving.tier import Tier
+from kvgate.serving.tier import Tier, TierOptions
 from kvgate.serving.weights import fingerprint, generate
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What `python -m kvgate.serving` can be told; ``kv_path`` None: no tier."""
-
-    host: str
-    port: int
-    model: str
-    seed: int
-    kv_path: pathlib.Path | None
-    threads: int
 
 
 async def serve(options: Options) -> None:
@@ -43,9 +31,16 @@ async def serve(options: Options) -> None:
     metrics = Metrics(options.model)
     tier = None
     if options.kv_path is not None:
-        tier = Tier(options.kv_path, config, fingerprint(config, options.seed), metrics)
+        how = TierOptions(
+            readers=options.readers,
+            hot_bytes=options.hot_bytes,
+            pool=PoolOptions(
+                limit_bytes=options.limit_bytes, dedup=options.dedup, compress=options.compress
+            ),
+        )
+        tier = Tier(options.kv_path, config, fingerprint(config, options.seed), metrics, how)
     decoder = Decoder(config, generate(config, options.seed))
-    scheduler = Scheduler(decoder, tier, metrics, threads=options.threads)
+    scheduler = Scheduler(decoder, tier, metrics, threads=options.threads, slots=options.slots)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvgate.serving.config import ModelConfig
-from kvgate.serving.protocol import ApiError, CompletionRequest, Replies, event, parse_request
+from kvgate.serving.protocol import ApiError, CompletionRequest, parse_request
+from kvgate.serving.replies import Ending, Replies, event
 
 
 def parse(pico: ModelConfig, **fields: object) -> CompletionRequest:
@@ -63,7 +64,19 @@ def test_everything_asked_for(pico: ModelConfig) -> None:
         ({"max_tokens": 2000}, 400, "maximum context length is 1024"),
         ({"temperature": 0.7}, 400, "greedily"),
         ({"n": 2}, 400, "n = 2"),
-        ({"stop": ["x"]}, 400, "stop"),
+        ({"stop": [""]}, 400, "stop is neither"),
+        ({"stop": list("abcde")}, 400, "at most 4"),
+        ({"stop_token_ids": ["a"]}, 400, "stop_token_ids"),
+        ({"stop": "x", "min_tokens": 3}, 400, "min_tokens together"),
+        ({"min_tokens": 17}, 400, "min_tokens"),
+        ({"cache_salt": ""}, 400, "cache_salt"),
+        ({"temperature": float("nan")}, 400, "NaN is no number"),
+        ({"temperature": -1}, 400, "greedily"),
+        ({"max_tokens": -5}, 400, "above 0"),
+        ({"prompt": [1, "a"]}, 400, "neither"),
+        ({"prompt": "\ud800"}, 400, "surrogate"),
+        ({"logprobs": 0}, 400, "logprobs"),
+        ({"tools": [{}]}, 400, "tools"),
         ({"stream": "yes"}, 400, "neither true nor false"),
         ({"stream_options": 3}, 400, "stream_options"),
     ],
@@ -115,7 +128,7 @@ def test_any_fields_are_refused_or_understood(pico: ModelConfig, fields: dict) -
 
 def test_replies_are_openai_s() -> None:
     replies = Replies("cmpl-1", "pico", 5)
-    assert event(replies.piece("a", [97], finish_reason=None)) == (
+    assert event(replies.piece("a", [97])) == (
         b'data: {"id":"cmpl-1","object":"text_completion","created":5,"model":"pico",'
         b'"choices":[{"index":0,"text":"a","logprobs":null,"finish_reason":null,"token_ids":[97]}]'
         b"}\n\n"

@@ -64,7 +64,7 @@ def test_many_at_once_are_answered_as_alone(scheduling, threads: int) -> None:
     assert len(set().union(*answers.values())) == 3
     assert metrics.count("vllm:request_success_total") == 12
     assert metrics.count("vllm:generation_tokens_total") == 60
-    assert scheduler.gauges() == {"vllm:num_requests_running": 0, "vllm:num_requests_waiting": 0}
+    assert set(scheduler.gauges().values()) == {0}
 
 
 def test_an_answer_under_way_and_a_new_prompt_take_turns(scheduling) -> None:
