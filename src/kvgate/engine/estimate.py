@@ -9,6 +9,7 @@ from kvgate.serving.config import MODELS
 from kvgate.spec.failover import FailoverWorkload
 from kvgate.spec.inventory import Inventory
 from kvgate.spec.plan import Plan
+from kvgate.spec.service_level import LoadWorkload
 from kvgate.spec.workload import KvWorkload, SoakWorkload, Workloads, arm_of
 from kvgate.workloads import diagnostics, failover, fio, grid, replay_plan
 from kvgate.workloads.pts import Range
@@ -153,6 +154,7 @@ def _holds_s(load: FailoverWorkload, inventory: Inventory | None) -> list[float]
 def _tiering(loads: Workloads, inventory: Inventory | None) -> list[Cost]:
     """Return what each part of G3 costs; replay is on one serving host after the other."""
     found = [_kv(loads.kv)] if loads.kv else []
+    found += [_level(loads.load)] if loads.load else []
     if loads.replay:
         hosts = len(inventory.with_role("serving")) if inventory else 1
         each = replay_plan.estimate(loads.replay)
@@ -168,6 +170,21 @@ def _kv(load: KvWorkload) -> Cost:
     computing = computed * blocks * prefill_s + prefill_s
     starts = (blocks * len(load.runs) + 1) * _ENGINE_START_S
     return Cost(computing + starts, load.sessions * _session_bytes(load.prompt_tokens))
+
+
+def _level(load: LoadWorkload) -> Cost:
+    """Return what a search costs where every level is just kept: as many as it takes at most.
+
+    Each has three requests a user, so three times as long as one that is as late as it may be.
+    """
+    steps = 2 * load.most.bit_length() + 2 * load.repeats
+    limits = load.level
+    ttft_s = limits.ttft.to("s") if limits.ttft else load.prompt_tokens / _PREFILL_TOK_S
+    tpot_s = limits.tpot.to("s") if limits.tpot else 0.0
+    each = 3 * (ttft_s + load.output_tokens * tpot_s)
+    store = load.sessions * load.prompt_tokens / _PREFILL_TOK_S + 2 * _ENGINE_START_S
+    stored = load.sessions * _session_bytes(load.prompt_tokens)
+    return Cost(len(load.arms) * (store + steps * each), stored * len(load.arms))
 
 
 def _session_bytes(tokens: int) -> int:

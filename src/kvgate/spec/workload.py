@@ -17,6 +17,7 @@ from kvgate.spec.inventory import StorageArm
 from kvgate.spec.pts import PtsWorkload
 from kvgate.spec.ratio import AGAIN, checked_again, checked_looks, runs_of
 from kvgate.spec.replay import ReplayWorkload
+from kvgate.spec.service_level import LoadWorkload
 
 Positive = Annotated[int, pydantic.Field(ge=1)]
 Rounds = Annotated[int, pydantic.Field(ge=1, le=1000)]
@@ -221,6 +222,7 @@ class Workloads(Strict):
     perftest: PerftestWorkload | None = None
     failover: FailoverWorkload | None = None
     kv: KvWorkload | None = None
+    load: LoadWorkload | None = None
     replay: ReplayWorkload | None = None
     assessment: AssessmentWorkload | None = None
     soak: SoakWorkload | None = None
