@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -147,14 +148,15 @@ def _plan(keys: Path) -> str:
     for role, name in PEOPLE.items():
         public = " ".join((keys / f"{role}.pub").read_text().split()[:2])
         text += f"    - role: {role}\n      name: {role.title()} AG\n      signatories:\n"
-        text += f"        - {{name: {name}, principal: {role}@example.com, key: {public}}}\n"
+        good = "valid_after: 2026-01-01, valid_before: '2099-06-01T12:00:00Z'"
+        text += (
+            f"        - {{name: {name}, principal: {role}@example.com, {good}, key: {public}}}\n"
+        )
     public = " ".join((keys / "controller.pub").read_text().split()[:2])
     return f"{text}  controller_key: {{principal: controller, key: {public}}}\n"
 
 
-@pytest.fixture
-def site(tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    root = tmp_path / "site"
+def make_site(root: Path, keys: Path) -> Site:
     for name, text in {
         "gates/g1.yaml": GATE,
         "gates/plans/small.yaml": _plan(keys),
@@ -163,8 +165,37 @@ def site(tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     }.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    monkeypatch.setenv(KEY_VARIABLE, str(keys / "controller"))
     return Site(root, keys)
+
+
+@pytest.fixture
+def site(tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.setenv(KEY_VARIABLE, str(keys / "controller"))
+    return make_site(tmp_path / "site", keys)
+
+
+@dataclasses.dataclass
+class Base:
+    """Two runs of one site, approved by the buyer; `run` is signed by buyer and supplier."""
+
+    site: Site
+    run: Path
+    other: Path
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory, keys: Path) -> Base:
+    made = make_site(tmp_path_factory.mktemp("base") / "site", keys)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(KEY_VARIABLE, str(keys / "controller"))
+        made.approve("buyer")
+        return Base(made, made.signed("supplier", "buyer"), made.run("4 ms"))
+
+
+@pytest.fixture
+def run(base: Base, tmp_path: Path) -> Path:
+    """Return a copy of the signed run, to be tampered with."""
+    return Path(shutil.copytree(base.run, tmp_path / base.run.name))
 
 
 Verify = Callable[..., tuple[int, str]]
@@ -200,20 +231,44 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+_SERVING = """
+import contextlib, io, json, sys
+exec(compile(open(sys.argv[1]).read(), sys.argv[1], "exec"), {"__name__": "verifier"})
+verify = sys.modules["kvgate.store.verify_alone"].main
+for line in sys.stdin:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        code = verify(json.loads(line), "/")
+    print(json.dumps([code, said.getvalue()]), flush=True)
+"""
+
+
+@pytest.fixture(scope="session")
+def by_script(script: Path, oldest_python: str) -> Iterator[Verify]:
+    """Return what verifies by the single file, kept loaded in a process of the oldest Python."""
+    command = [oldest_python, "-I", "-c", _SERVING, str(script)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+
+        def ask(
+            path: Path, signers: Path | None = None, require: Sequence[str] = ()
+        ) -> tuple[int, str]:
+            words = [str(path), *(["--allowed-signers", str(signers)] if signers else [])]
+            for role in require:
+                words += ["--require", role]
+            child.stdin.write(json.dumps(words) + "\n")  # type: ignore[union-attr]
+            child.stdin.flush()  # type: ignore[union-attr]
+            code, said = json.loads(child.stdout.readline())  # type: ignore[union-attr]
+            return code, said
+
+        yield ask
+        child.stdin.close()
+
+
 @pytest.fixture(params=["kvgate verify", "the single file"])
-def verify(request: pytest.FixtureRequest, script: Path, oldest_python: str) -> Verify:
+def verify(request: pytest.FixtureRequest, by_script: Verify) -> Verify:
     """Return what verifies a run or an archive: (exit code, what was printed)."""
-    if request.param == "kvgate verify":
-        return by_kvgate
-
-    def by_script(
-        path: Path, signers: Path | None = None, require: Sequence[str] = ()
-    ) -> tuple[int, str]:
-        words = [oldest_python, "-I", str(script), str(path)]
-        words += ["--allowed-signers", str(signers)] if signers else []
-        for role in require:
-            words += ["--require", role]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=120)
-        return done.returncode, done.stdout + done.stderr
-
-    return by_script
+    return by_kvgate if request.param == "kvgate verify" else by_script
