@@ -12,11 +12,15 @@ from kvgate.errors import UsageError
 
 
 def judge_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
-    """Judge a stored run again; other gates give findings of their own, beside the first."""
+    """Judge a stored run again; other gates give findings of their own, beside the first.
+
+    What is shown counts people's answers since (kvgate attest); the findings file stays the run's.
+    """
     from rich.console import Console
 
     from kvgate.cli.show import show_result
     from kvgate.engine.judging import judge_stored
+    from kvgate.store.attested import answers
     from kvgate.store.findings import write_findings
 
     run = run_of(arguments, arguments.run)
@@ -24,6 +28,8 @@ def judge_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     result = judge_stored(run, gates=gates)
     name = f"findings-{result.criteria_digest[:12]}.json" if gates else "findings.json"
     written = write_findings(run, result, name=name)
+    if not gates and answers(run):
+        result = judge_stored(run, attestations=True)
     show_result(Console(highlight=False), result)
     print(f"findings: {written}")
     if gates:
