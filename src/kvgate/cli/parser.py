@@ -57,6 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
     from kvgate.cli.parser_predict import add_claims, add_predict
     from kvgate.cli.parser_replay import add_replay
     from kvgate.cli.parser_scan import add_scan
+    from kvgate.cli.parser_serve import add_serve
     from kvgate.cli.parser_sign import add_sign
     from kvgate.cli.parser_telemetry import add_telemetry
 
@@ -70,7 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
         add(verbs)
     for more in (
         *(add_acts, add_predict, add_replay, add_claims, add_assess),
-        *(add_capture, add_scan, add_telemetry, add_lab, add_load, add_sign),
+        *(add_capture, add_scan, add_telemetry, add_lab, add_load, add_serve, add_sign),
     ):
         more(verbs, _add, _verb)
     return parser

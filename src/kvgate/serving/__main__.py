@@ -6,7 +6,8 @@ import argparse
 import sys
 
 from kvgate.errors import KvgateError
-from kvgate.serving.options import add_options, options_of, run
+from kvgate.serving.launch import options_of, run
+from kvgate.serving.options import add_options
 
 
 def main() -> int:

@@ -66,7 +66,11 @@ class Api:
         chat = request.path == "/v1/chat/completions"
         try:
             asked = parse_request(await request.read(), self._config, self._model, chat=chat)
-        except (ApiError, web.HTTPRequestEntityTooLarge):
+        except web.HTTPRequestEntityTooLarge as err:
+            self._metrics.add("kvgate:requests_refused_total")
+            told = f"the body is larger than {BODY_CAP_BYTES} bytes"
+            raise ApiError(413, "BadRequestError", told) from err
+        except ApiError:
             self._metrics.add("kvgate:requests_refused_total")
             raise
         loop = asyncio.get_running_loop()

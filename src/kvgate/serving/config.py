@@ -68,6 +68,20 @@ MODELS = {
         vocab=1024,
         max_tokens=8192,
     ),
+    # As little to compute, as much KV as a rank of a large model has: 32,768 B a token, and chunks
+    # of 256 tokens and 8 MiB, as LMCache writes them for Qwen3-Coder-480B at TP8.
+    "wide": ModelConfig(
+        name="wide",
+        layers=4,
+        hidden=512,
+        heads=8,
+        kv_heads=8,
+        head_dim=128,
+        ffn=1024,
+        vocab=1024,
+        max_tokens=8192,
+        block=256,
+    ),
     # For tests: every GEMM is so small that BLAS never splits it over threads.
     "pico": ModelConfig(
         name="pico",

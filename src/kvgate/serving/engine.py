@@ -8,21 +8,22 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 
 from aiohttp import web
 
 from kvgate.serving.api import Api
 from kvgate.serving.config import model_named
 from kvgate.serving.decoder import Decoder
+from kvgate.serving.launch import Options
 from kvgate.serving.metrics import Metrics
-from kvgate.serving.options import Options
 from kvgate.serving.pool import PoolOptions
 from kvgate.serving.scheduler import Scheduler
 from kvgate.serving.tier import Tier, TierOptions
 from kvgate.serving.weights import fingerprint, generate
 
 
-async def serve(options: Options) -> None:
+async def serve(options: Options, told: Callable[[dict[str, object]], None] | None = None) -> None:
     """Serve until SIGTERM or SIGINT; says so on stdout in one JSON line when it is ready.
 
     Then: 1. no new requests, 2. what is under way breaks off, 3. waiting chunks are published.
@@ -52,7 +53,9 @@ async def serve(options: Options) -> None:
     try:
         listening = _listen(options)
         await web.SockSite(runner, listening).start()
-        _announce(options, listening.getsockname()[1], tier)
+        facts = _announce(options, listening.getsockname()[1], tier)
+        if told is not None:
+            told(facts)
         await stop.wait()
     finally:
         await runner.cleanup()  # 1, 2
@@ -71,8 +74,8 @@ def _listen(options: Options) -> socket.socket:
     return listening
 
 
-def _announce(options: Options, port: int, tier: Tier | None) -> None:
-    facts = {
+def _announce(options: Options, port: int, tier: Tier | None) -> dict[str, object]:
+    facts: dict[str, object] = {
         "ready": True,
         "port": port,
         "pid": os.getpid(),
@@ -83,3 +86,4 @@ def _announce(options: Options, port: int, tier: Tier | None) -> None:
     }
     sys.stdout.write(json.dumps(facts) + "\n")
     sys.stdout.flush()
+    return facts

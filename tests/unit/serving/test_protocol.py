@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kvgate.serving.config import ModelConfig
 from kvgate.serving.protocol import ApiError, CompletionRequest, parse_request
-from kvgate.serving.replies import Ending, Replies, event
+from kvgate.serving.replies import Replies, event
 
 
 def parse(pico: ModelConfig, **fields: object) -> CompletionRequest:
