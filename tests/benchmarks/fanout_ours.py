@@ -2,7 +2,8 @@
 
 FOLDER holds the inventory (site.json) of a small site. The survey is the product's own: host keys
 checked, every command on its leash, every answer evidence, all of it on the disk at the end; the
-workers are started within the time. Prints a line of JSON: seconds, MiB of all processes at most.
+workers are started within the time. Prints a line of JSON: seconds, CPU seconds, MiB of all
+processes at most.
 """
 
 from __future__ import annotations
@@ -115,6 +116,15 @@ def most_mib(pids: tuple[int, ...]) -> float:
     return kib / 1024
 
 
+def cpu_s(pids: tuple[int, ...]) -> float:
+    """Return the CPU seconds of this process, all its threads, and of `pids`."""
+    ticks = 0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])  # utime, stime: proc(5)
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+
+
 def main() -> None:
     """Survey, and print what it took."""
     folder, what = Path(sys.argv[1]), sys.argv[2]
@@ -129,13 +139,14 @@ def main() -> None:
     setup = load_setup(workspace, plan, inventory)
     inputs = {key: file.content for key, file in setup.files()}
     path = folder / "runs" / f"run-{os.getpid()}"
-    begun = time.perf_counter()
+    begun, before = time.perf_counter(), time.process_time()
     with RunWriter.create(path, {"run": path.name, "gates": ["G1"]}, inputs) as run:
         bench = Bench("G1", setup, run, Progress(None))
         for probes in surveys:
             bench.survey(probes, bench.hosts(), phase="inspection")
         run.sync()
         took = time.perf_counter() - begun
+        cpu = cpu_s(bench.connections.workers) - before
         mib = most_mib(bench.connections.workers)
         measured = list(bench.measurements("fleet.answers"))
         bench.close()
@@ -143,7 +154,7 @@ def main() -> None:
         told = sum(each.value is True for each in measured)
         assert told == len(setup.inventory.value.hosts), f"only {told} hosts ran true"
     size = sum(each.stat().st_size for each in (path / "evidence").iterdir())
-    print(json.dumps({"seconds": took, "mib": mib, "evidence_bytes": size}))
+    print(json.dumps({"seconds": took, "cpu_s": cpu, "mib": mib, "evidence_bytes": size}))
 
 
 if __name__ == "__main__":

@@ -166,14 +166,14 @@ def test_the_time_of_a_hop_is_not_taken_from_the_host_behind_it(
     sshd: PrivateSshd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inventory = chain(sshd, "ab", a={"connect_timeout": "2 s"})
-    checked = dial._check_key
+    checked = dial.check_key
 
     def slowly(host: Host, key: Any) -> None:
         if host.name == "b":
             time.sleep(2.2)
         checked(host, key)
 
-    monkeypatch.setattr(dial, "_check_key", slowly)
+    monkeypatch.setattr(dial, "check_key", slowly)
     with Connections(inventory) as connections:
         assert connections.to(inventory.hosts["a"]).run(["true"], timeout_s=T).ok
 

@@ -1,7 +1,4 @@
-"""Opening an SSH connection: socket, handshake, host key, login, all before one deadline.
-
-With `ssh` the only module that imports paramiko.
-"""
+"""Opening an SSH connection: socket, handshake, host key, login, all before one deadline."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ import paramiko
 
 from kvgate.errors import HostKeyError, HostUnreachableError, LoginError
 from kvgate.spec.inventory import Host
-from kvgate.transport import alarm, hostkeys, secret
+from kvgate.transport import alarm, failures, hostkeys, secret
 from kvgate.transport.link import Link
 
 KEEP_ALIVE_S = 15
@@ -39,18 +36,20 @@ _loaded: dict[bytes, paramiko.PKey] = {}  # by SHA-256 of text and passphrase: m
 _KEY_CLASSES = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
 
 
-class _Deadline:
+class Deadline:
     """The time that is left for all of a connection's steps."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._until = time.monotonic() + seconds
+        self.until = time.monotonic() + seconds
 
     def left(self) -> float:
-        return max(0.05, self._until - time.monotonic())
+        """Return the seconds that are left, at least a moment."""
+        return max(0.05, self.until - time.monotonic())
 
     def over(self) -> bool:
-        return time.monotonic() >= self._until
+        """Tell whether no time is left."""
+        return time.monotonic() >= self.until
 
 
 def dial(host: Host, tunnel: Tunnel | None) -> paramiko.Transport:
@@ -59,18 +58,22 @@ def dial(host: Host, tunnel: Tunnel | None) -> paramiko.Transport:
     1. look up and connect  2. shake hands  3. check the host's key  4. log in.
     `Host.connect_timeout` covers all four. Raises HostUnreachableError, HostKeyError, LoginError.
     """
-    deadline = _Deadline(host.connect_timeout.to("s"))
-    stream = _connect(host, tunnel, deadline)  # 1
+    deadline = Deadline(host.connect_timeout.to("s"))
+    stream: socket.socket | paramiko.Channel
+    if tunnel is None:
+        stream = connect(host, deadline)  # 1
+    else:
+        stream = tunnel(host.address or "", host.port, deadline.left())
     try:
         link = Link(stream)
     except (paramiko.SSHException, OSError) as err:
         stream.close()
-        raise HostUnreachableError(host.name, f"{_where(host)}: {err}") from err
+        raise HostUnreachableError(host.name, f"{failures.where(host)}: {err}") from err
     try:
         # By our own clock: paramiko itself waits by that of the wall.
         with alarm.after(deadline.left() + _MARGIN_S, link.close):
             _shake_hands(host, link, deadline)  # 2
-            _check_key(host, link.get_remote_server_key())  # 3
+            check_key(host, link.get_remote_server_key())  # 3
             _log_in(host, link, deadline)  # 4
     except BaseException:
         link.close()
@@ -79,15 +82,8 @@ def dial(host: Host, tunnel: Tunnel | None) -> paramiko.Transport:
     return link
 
 
-def _where(host: Host) -> str:
-    return f"{host.address} port {host.port}"
-
-
-def _connect(
-    host: Host, tunnel: Tunnel | None, deadline: _Deadline
-) -> socket.socket | paramiko.Channel:
-    if tunnel is not None:
-        return tunnel(host.address or "", host.port, deadline.left())
+def connect(host: Host, deadline: Deadline) -> socket.socket:
+    """Return a TCP connection to `host`; raises HostUnreachableError."""
     try:
         stream = _connect_any(_look_up(host, deadline), deadline)
     except OSError as err:
@@ -98,7 +94,7 @@ def _connect(
         )
         raise HostUnreachableError(
             host.name,
-            f"{_where(host)}: {cause}",
+            f"{failures.where(host)}: {cause}",
             hint="see that the host is up, sshd runs there, and address and port are right",
         ) from err
     # Before paramiko speaks: Nagle and delayed ACK make 70 ms of a 4 ms handshake.
@@ -107,7 +103,7 @@ def _connect(
     return stream
 
 
-def _look_up(host: Host, deadline: _Deadline) -> list[_Address]:
+def _look_up(host: Host, deadline: Deadline) -> list[_Address]:
     """Return the addresses of `host`; a resolver that does not answer costs no more than the rest.
 
     getaddrinfo knows no time limit: it has a thread of its own, which is left behind then. An
@@ -134,7 +130,7 @@ def _look_up(host: Host, deadline: _Deadline) -> list[_Address]:
     except queue.Empty:
         raise HostUnreachableError(
             host.name,
-            f"{_where(host)}: the name was not resolved within {deadline.seconds:g} s",
+            f"{failures.where(host)}: the name was not resolved within {deadline.seconds:g} s",
             hint="see /etc/resolv.conf on this machine, or give the address as numbers",
         ) from None
     if isinstance(answer, OSError):
@@ -142,7 +138,7 @@ def _look_up(host: Host, deadline: _Deadline) -> list[_Address]:
     return answer
 
 
-def _connect_any(addresses: list[_Address], deadline: _Deadline) -> socket.socket:
+def _connect_any(addresses: list[_Address], deadline: Deadline) -> socket.socket:
     """Return a connection to the first address that answers, each given its share of the time."""
     failure: OSError = OSError("the name has no address")
     for number, (family, address) in enumerate(addresses):
@@ -158,41 +154,40 @@ def _connect_any(addresses: list[_Address], deadline: _Deadline) -> socket.socke
     raise failure
 
 
-def _shake_hands(host: Host, link: paramiko.Transport, deadline: _Deadline) -> None:
+def _shake_hands(host: Host, link: paramiko.Transport, deadline: Deadline) -> None:
     """Agree on keys, with the host-key types that we know of this host offered first.
 
     Whatever its thread came to raise over what the host sent, paramiko raises here.
     """
     options = link.get_security_options()
-    first = [kind for key in _known(host) if not key.revoked for kind in _algorithms(key.keytype)]
+    first = known_kinds(host)
     options.key_types = sorted(options.key_types, key=lambda kind: kind not in first)
     link.banner_timeout = link.handshake_timeout = link.auth_timeout = deadline.left()
     try:
         link.start_client(timeout=deadline.left())
     except Exception as err:
         if not deadline.over():
-            raise HostUnreachableError(
-                host.name,
-                f"{_where(host)}: no SSH handshake: {(str(err) or type(err).__name__)[:300]}",
-                hint="see that this port is an sshd's, and its log",
-            ) from err
+            raise failures.no_handshake(host, err) from err
     if not link.initial_kex_done:  # start_client returns silently when its time is over
-        raise HostUnreachableError(
-            host.name,
-            f"{_where(host)}: no SSH handshake within {deadline.seconds:g} s",
-            hint="something accepts connections there and does not answer as an sshd",
-        )
+        raise failures.late_handshake(host, deadline.seconds)
 
 
 def _algorithms(keytype: str) -> Sequence[str]:
     return _RSA if keytype == "ssh-rsa" else (keytype,)
 
 
+def known_kinds(host: Host) -> tuple[str, ...]:
+    """Return the algorithms of the keys that we know of `host`; raises HostKeyError."""
+    trusted = (key for key in known_keys(host) if not key.revoked)
+    return tuple(kind for key in trusted for kind in _algorithms(key.keytype))
+
+
 def _known_hosts(host: Host) -> str:
     return os.path.expanduser(host.known_hosts or "~/.ssh/known_hosts")  # noqa: PTH111  as in hostkeys
 
 
-def _known(host: Host) -> tuple[hostkeys.KnownKey, ...]:
+def known_keys(host: Host) -> tuple[hostkeys.KnownKey, ...]:
+    """Return what known_hosts holds for `host`; raises HostKeyError where it can't be read."""
     path = _known_hosts(host)
     try:
         known = hostkeys.known_hosts(path)
@@ -203,9 +198,9 @@ def _known(host: Host) -> tuple[hostkeys.KnownKey, ...]:
     return known.of(hostkeys.host_name(host.address or "", host.port))
 
 
-def _check_key(host: Host, key: paramiko.PKey) -> None:
+def check_key(host: Host, key: paramiko.PKey) -> None:
     """Raise HostKeyError unless known_hosts holds exactly this key and does not revoke it."""
-    known, blob = _known(host), key.asbytes()
+    known, blob = known_keys(host), key.asbytes()
     shown = f"{key.get_name()} {hostkeys.fingerprint(blob)}"
     if any(one.blob == blob and one.revoked for one in known):
         raise HostKeyError(host.name, f"the host shows a key that is revoked: {shown}")
@@ -230,45 +225,36 @@ def _check_key(host: Host, key: paramiko.PKey) -> None:
     )
 
 
-def _log_in(host: Host, link: paramiko.Transport, deadline: _Deadline) -> None:
+def _log_in(host: Host, link: paramiko.Transport, deadline: Deadline) -> None:
     """Offer the declared key, then the agent's; raises LoginError that lists what was offered."""
     user = host.user or getpass.getuser()
     if host.password is not None:
         _log_in_by_password(host, link, user, deadline)
         return
     offered = []
-    for name, key in _keys(host):
+    for name, key in own_keys(host):
         link.auth_timeout = deadline.left()
         try:
             more = link.auth_publickey(user, key)
         except paramiko.AuthenticationException as err:
             if deadline.over():
-                raise HostUnreachableError(
-                    host.name,
-                    f"{_where(host)}: no answer to the login within {deadline.seconds:g} s",
-                    hint="see sshd's log there: what it asks (PAM, LDAP, DNS) may be hanging",
-                ) from err
+                raise failures.late_login(host, deadline.seconds) from err
             if not link.is_active() and "EOF" in str(err):
-                raise _lost_in_login(host, err) from err
+                raise failures.lost_in_login(host, err) from err
             offered.append(f"{name} ({err})")
         except Exception as err:
-            raise _lost_in_login(host, err) from err
+            raise failures.lost_in_login(host, err) from err
         else:
             if not more:
                 return
             offered.append(f"{name} (accepted, but the host also wants: {', '.join(more)})")
         if not link.is_active():
             break
-    raise LoginError(
-        host.name,
-        f"user '{user}' was refused; offered: {'; '.join(offered)}",
-        hint=f"see that the key stands in ~{user}/.ssh/authorized_keys there, or correct 'user' "
-        "or 'key' in the inventory",
-    )
+    raise failures.refused(host, user, offered)
 
 
 def _log_in_by_password(
-    host: Host, link: paramiko.Transport, user: str, deadline: _Deadline
+    host: Host, link: paramiko.Transport, user: str, deadline: Deadline
 ) -> None:
     """Log in to a device, which may know no keys; raises LoginError that says it was refused."""
     if host.password is None:
@@ -284,17 +270,12 @@ def _log_in_by_password(
             hint="correct 'user' or 'password' in the inventory; reading is all it needs",
         ) from err
     except Exception as err:
-        raise _lost_in_login(host, err) from err
+        raise failures.lost_in_login(host, err) from err
     if more:
         raise LoginError(host.name, f"the device also wants: {', '.join(more)}")
 
 
-def _lost_in_login(host: Host, err: Exception) -> HostUnreachableError:
-    why = (str(err) or type(err).__name__)[:300]
-    return HostUnreachableError(host.name, f"{_where(host)}: the link was lost in the login: {why}")
-
-
-def _keys(host: Host) -> Iterator[tuple[str, paramiko.PKey]]:
+def own_keys(host: Host) -> Iterator[tuple[str, paramiko.PKey]]:
     """Yield the keys that the inventory allows, each with a name for messages."""
     if host.key is None and not host.agent:
         raise LoginError(

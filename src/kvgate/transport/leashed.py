@@ -153,6 +153,12 @@ class Leashed(abc.ABC):
     def _line(self, words: list[str], timeout_s: float) -> Line:
         """Run the leash `words` on the host; raises TransportError."""
 
+    def _begun(self, words: list[str], timeout_s: float) -> tuple[Line, Start]:
+        """Run the leash `words` for a command that is waited for; raises TransportError."""
+        self.open()
+        start = Start()
+        return self._line(words, timeout_s), start
+
     def run(
         self,
         argv: Sequence[str],
@@ -166,9 +172,7 @@ class Leashed(abc.ABC):
         words = leash.command(
             self.name, argv, deadline_s=timeout_s, stdin_bytes=len(stdin), env=env
         )
-        self.open()
-        start = Start()
-        line = self._line(words, timeout_s)
+        line, start = self._begun(words, timeout_s)
         pump = Pump(line, timeout_s=timeout_s, cap_bytes=cap_bytes, stdin=stdin)
         pump.run()
         return result_of(self.name, tuple(argv), start, pump)

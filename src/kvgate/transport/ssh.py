@@ -14,9 +14,11 @@ import paramiko
 
 from kvgate.errors import CommandError, HostUnreachableError, TransportError
 from kvgate.spec.inventory import Host
-from kvgate.transport import alarm, leash
+from kvgate.transport import alarm, failures, leash
 from kvgate.transport.dial import dial
-from kvgate.transport.leashed import Leashed
+from kvgate.transport.exchange import NoCommonGroundError
+from kvgate.transport.lane import Lane
+from kvgate.transport.leashed import Leashed, Start
 from kvgate.transport.places import Places
 from kvgate.transport.pump import PIECE_BYTES, Line
 from kvgate.transport.window import FloodError, bounded
@@ -36,6 +38,9 @@ _LOG.propagate = False  # what matters is in our errors, and what hosts say is i
 class SshTransport(Leashed):
     """A Transport by SSH, through the connection of `via` where there is a jump host.
 
+    A command that is waited for goes by a brief link (`transport.lane`) where that is enough; what
+    runs long, or beside another command, shares paramiko's connection.
+
     A lost link raises HostUnreachableError for what ran on it, and the next call opens a new
     connection. Only what provably did not begin is asked for again, and once: a session or a way
     through that could not be opened because the link was lost already. A command whose request
@@ -51,11 +56,17 @@ class SshTransport(Leashed):
         self._asking = threading.Lock()  # paramiko keeps one error a connection, not one a channel
         self._attempts = 0
         self._is_way = False  # others go through it
+        self._lane = Lane(host)
         self._failure: TransportError | None = None
 
     def open(self) -> None:
         """Make sure that there is a connection; raises the TransportError that says why not."""
         self._connection()
+
+    @property
+    def connected(self) -> bool:
+        """Tell whether a connection is open, or was when it was last used."""
+        return self._opened is not None or self._lane.open
 
     def tunnel(self, address: str, port: int, timeout_s: float) -> paramiko.Channel:
         """Return a channel through this host to `address`:`port`, for the next hop's connection."""
@@ -72,20 +83,22 @@ class SshTransport(Leashed):
         except Exception as err:
             raise HostUnreachableError(
                 self.name,
-                f"no way from there to {address} port {port}: {_reason(err)}",
+                f"no way from there to {address} port {port}: {failures.reason(err)}",
                 hint="see that the jump host reaches it and allows TCP forwarding",
             ) from err
 
     def close(self) -> None:
         """Let the leash end all that was started, then close the connection."""
         super().close()
+        self._lane.close()
         with self._dialling:
             if self._opened is not None:
                 self._opened[0].close()
                 self._opened = None
 
     def rest(self) -> None:
-        """Close the connection if nothing runs on it and nothing goes through it."""
+        """Close each connection on which nothing runs and through which nothing goes."""
+        self._lane.rest()
         if not self._dialling.acquire(blocking=False):
             return
         try:
@@ -129,6 +142,14 @@ class SshTransport(Leashed):
                 raise
             raise _on_the_way(self.name, err) from err
 
+    def _begun(self, words: list[str], timeout_s: float) -> tuple[Line, Start]:
+        """Run `words` on the brief link where there is no other, and nothing else runs on it."""
+        opened = self._opened
+        if (opened is None or not opened[0].is_active()) and self._lane.take():
+            with contextlib.suppress(NoCommonGroundError):
+                return self._lane.begin(self._wire(words), min(timeout_s, _REQUEST_S))
+        return super()._begun(words, timeout_s)
+
     def _line(self, words: list[str], timeout_s: float) -> Line:
         seconds = min(timeout_s, _REQUEST_S)
         link, places, channel = self._on_live_link(
@@ -143,8 +164,8 @@ class SshTransport(Leashed):
             channel.close()
             places.give()
             if link.is_active() and time.monotonic() >= until:
-                raise self._hangs(f"took no command within {seconds:g} s") from err
-            raise self._refusal(link, f"the host takes no command: {_reason(err)}") from err
+                raise failures.hangs(self.name, f"took no command within {seconds:g} s") from err
+            raise self._refusal(link, f"the host takes no command: {failures.reason(err)}") from err
 
     def _wire(self, words: list[str]) -> bytes:
         """Return what is sent for `words`: a line for a login shell of the Bourne family."""
@@ -184,8 +205,10 @@ class SshTransport(Leashed):
             except Exception as err:
                 places.give(opened=False)
                 if link.is_active() and time.monotonic() >= until:
-                    raise self._hangs(f"opened no session within {seconds:g} s") from err
-                raise self._refusal(link, f"the host opens no session: {_reason(err)}") from err
+                    told = f"opened no session within {seconds:g} s"
+                    raise failures.hangs(self.name, told) from err
+                told = f"the host opens no session: {failures.reason(err)}"
+                raise self._refusal(link, told) from err
 
     def _refusal(self, link: paramiko.Transport, message: str) -> TransportError:
         link.join(_MOMENT_S)  # channels are closed before a connection that is lost says so
@@ -193,20 +216,9 @@ class SshTransport(Leashed):
             return HostUnreachableError(self.name, f"the link was lost: {message}")
         return CommandError(self.name, message, hint="see this user's login shell, and sshd's log")
 
-    def _hangs(self, message: str) -> HostUnreachableError:
-        return HostUnreachableError(
-            self.name,
-            f"the host is connected and {message}",
-            hint="sshd or the kernel hangs there: look at its console, load and disks",
-        )
-
 
 def _left(until: float) -> float:
     return max(0.1, until - time.monotonic())
-
-
-def _reason(err: Exception) -> str:
-    return (str(err) or type(err).__name__)[:300]
 
 
 def _on_the_way(name: str, err: TransportError) -> TransportError:

@@ -234,7 +234,7 @@ def test_connections_that_rest_are_closed_but_for_some(
         for name, way in ways.items():
             assert way.run(["true"], timeout_s=30).ok
             connections.rest(host(connections, name))
-        opened = {name: getattr(way, "_opened", None) is not None for name, way in ways.items()}
+        opened = {name: way.connected for name, way in ways.items()}
         assert opened == {"node-1": False, "node-2": True, "node-3": True}
         assert ways["node-1"].run(["true"], timeout_s=30).ok  # opened again
         process = ways["node-1"].start(["sleep", "30"], deadline_s=60)

@@ -286,6 +286,7 @@ def _own_session(transport: SshTransport) -> int:
 
 def test_a_lost_link_is_told_and_the_next_call_opens_another(ssh_host: Host) -> None:
     transport = SshTransport(ssh_host)
+    transport.open()  # the connection that all share, not one for a single command
     session = _own_session(transport)
     process = transport.start(["sleep", "300"], deadline_s=60)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
