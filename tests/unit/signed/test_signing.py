@@ -64,6 +64,7 @@ def test_keys_given_from_outside_are_trusted_instead_of_the_runs(
     assert "is not authorised for 'buyer@example.com'" in told
 
 
+@pytest.mark.whole
 def test_what_comes_after_a_signature_is_told(site: Site, verify: Verify) -> None:
     run = site.signed("buyer")
     (run / "attestations").mkdir()
@@ -94,6 +95,7 @@ def test_what_is_no_acceptance_is_signed_as_a_record_only(
     assert "can't be an acceptance" in told.splitlines()[-1]
 
 
+@pytest.mark.whole
 def test_a_failed_run_is_not_accepted_without_conditions(site: Site, verify: Verify) -> None:
     run = site.run("9 ms")
     with pytest.raises(UsageError, match="say what you decide"):
@@ -139,6 +141,7 @@ def test_a_plan_without_parties_is_not_signed(site: Site) -> None:
         site.approve()
 
 
+@pytest.mark.whole
 def test_a_head_that_could_not_be_signed_is_told(
     site: Site, verify: Verify, monkeypatch: pytest.MonkeyPatch
 ) -> None:
