@@ -42,8 +42,8 @@ def run_verb(arguments: argparse.Namespace, command: list[str]) -> int:
         use_key(frozen_setup(reader).plan.value, arguments.controller_key)
         held_for = places(inventory) | destroy.places(inventory, destroy.consented(reader))
         with hold(workspace.runs, held_for, path.name):
-            ended = _watched(workspace, resume(workspace, path), path)
-        return _conclude(workspace, ended, "run")
+            ended = watched(workspace, resume(workspace, path), path)
+        return conclude(workspace, ended, "run")
     workspace, setup = setup_of(arguments)
     inventory = setup.inventory.value
     destroy.refuse_unfit(inventory, arguments.yes_destroy)
@@ -64,8 +64,8 @@ def run_verb(arguments: argparse.Namespace, command: list[str]) -> int:
             yes_destroy=arguments.yes_destroy,
         )
         held.name_run(path.name)
-        ended = _watched(workspace, setup, path)
-    return _conclude(workspace, ended, "run")
+        ended = watched(workspace, setup, path)
+    return conclude(workspace, ended, "run")
 
 
 def rehearse_verb(arguments: argparse.Namespace, command: list[str]) -> int:
@@ -86,11 +86,11 @@ def rehearse_verb(arguments: argparse.Namespace, command: list[str]) -> int:
             gates = [entry.gate for entry in setup.plan.value.gates]
             path = create_run(workspace, setup, gates=gates, command=command)
             held.name_run(path.name)
-        ended = _watched(workspace, setup, path)
-    return _conclude(workspace, ended, "rehearse")
+        ended = watched(workspace, setup, path)
+    return conclude(workspace, ended, "rehearse")
 
 
-def _watched(workspace: Workspace, setup: Setup, path: Path) -> tuple[Outcome, Path]:
+def watched(workspace: Workspace, setup: Setup, path: Path) -> tuple[Outcome, Path]:
     """Run the gates of the run at `path`, watched; return how it ended and its HTML report."""
 
     def render(run: Path, result: RunResult) -> None:
@@ -102,7 +102,7 @@ def _watched(workspace: Workspace, setup: Setup, path: Path) -> tuple[Outcome, P
     return outcome, next((each for each in written if each.suffix == ".html"), path)
 
 
-def _conclude(workspace: Workspace, ended: tuple[Outcome, Path], verb: str) -> int:
+def conclude(workspace: Workspace, ended: tuple[Outcome, Path], verb: str) -> int:
     """Print the verdict table and where the report lies; return the exit code."""
     outcome, report = ended
     console = Console(highlight=False)
@@ -121,4 +121,6 @@ def _conclude(workspace: Workspace, ended: tuple[Outcome, Path], verb: str) -> i
             f"  go on with: kvgate {verb} --resume {outcome.run.name}",
             file=sys.stderr,
         )
+    else:
+        print(f"next: kvgate status {outcome.run.name}")
     return outcome.exit_code

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from kvgate.engine.decided import decided
 from kvgate.engine.fanout import Tell, asked_again, fan_out
 from kvgate.engine.workspace import Setup
 from kvgate.errors import (
@@ -14,7 +15,6 @@ from kvgate.errors import (
     KvgateError,
     StoreError,
 )
-from kvgate.model.verdict import Disposition
 from kvgate.probes import devices
 from kvgate.probes.identity import identity
 from kvgate.spec.bom import Bom
@@ -100,11 +100,9 @@ def refuse_closed(setup: Setup, gate: str, run: RunWriter, identities: Identitie
         where = here if own else _sound(gate, run.path.parent, here, entry)  # 2
         if where is None:
             raise _closed(gate, f"{entry} was not run yet on this inventory")
-        disposition = own or _decided(where, entry)
-        if not disposition or not Disposition(disposition).opens_next:
-            raise _closed(
-                gate, f"{entry} is {disposition or 'not judged'} in run {where.path.name}"
-            )
+        disposition, because = decided(where, entry)
+        if not disposition.opens_next:
+            raise _closed(gate, f"{entry} is {disposition} in run {where.path.name}{because}")
         if where is not here:
             _same_criteria(setup, gate, entry, where)
         _same_serials(gate, entry, where, identities)

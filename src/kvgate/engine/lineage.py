@@ -22,7 +22,9 @@ from kvgate.store.reader import RunReader
 from kvgate.store.sums import hash_file
 
 _HOST_KINDS = frozenset({"machine-id", "product", "mac"})
-_FIRMWARE = ("firmware", "vbios")
+FIRMWARE = ("firmware", "vbios")
+"""How the names of measures end that tell a part's firmware."""
+
 _LONGEST = 100  # runs in a lineage: more is a circle
 
 
@@ -46,9 +48,7 @@ class Lineage:
 
     def times(self, criterion: str) -> int:
         """Return how often a criterion was tested again, on the parts it had."""
-        return sum(
-            criterion in retested(run) and not run.manifest[KEY]["changed"] for run in self.runs
-        )
+        return sum(criterion in run.manifest[KEY]["asked"] for run in self.runs if parent(run))
 
 
 def chain(run: Path) -> tuple[RunReader, ...]:
@@ -155,7 +155,7 @@ def _replaced(inventory: Inventory, host: str, gone: Sequence[str], new: Sequenc
     items = {name for _, name in parts} | {item_of(kind, name) for kind, name in parts}
     return Change(
         host=host,
-        items=reach(items, _edges(inventory.hosts.get(host))),
+        items=reach(items, edges(inventory.hosts.get(host))),
         whole=whole,
         told=f"{host}: {told}",
     )
@@ -173,7 +173,7 @@ def _updated(since: Sequence[RunReader], inventory: Inventory) -> Iterator[Chang
             part = f"{host} ({item})" if item else host
             yield Change(
                 host=host,
-                items=reach([item] if item else [], _edges(inventory.hosts.get(host))),
+                items=reach([item] if item else [], edges(inventory.hosts.get(host))),
                 whole=not item,
                 told=f"{part}: {name} went from {value} to {after}",
             )
@@ -183,11 +183,11 @@ def _firmware(run: RunReader) -> dict[tuple[str, str, str], Value]:
     return {
         (each.host, each.item, each.name): each.value
         for each in run.measurements()
-        if each.value is not None and each.name.endswith(_FIRMWARE)
+        if each.value is not None and each.name.endswith(FIRMWARE)
     }
 
 
-def _edges(host: Host | None) -> dict[str, set[str]]:
+def edges(host: Host | None) -> dict[str, set[str]]:
     """Return item → the items of `host` that depend on it, as the inventory declares them.
 
     A disk and its part on the packing list are one thing; a link and its paths depend on a port.

@@ -8,13 +8,14 @@ import platform
 import secrets
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kvgate.engine.check import version
 from kvgate.engine.control import control_inputs
 from kvgate.engine.holding import user
+from kvgate.engine.scope_out import KEY
 from kvgate.engine.workspace import Setup, Workspace, recording_input
 from kvgate.errors import StoreError
 from kvgate.store.reader import RunReader
@@ -30,12 +31,13 @@ def create_run(
     forced: str = "",
     timing: bool = False,
     yes_destroy: Sequence[str] = (),
+    retest: Mapping[str, Any] | None = None,
 ) -> Path:
     """Make the run folder with manifest and inputs, and return its path; raises StoreError.
 
     `gates` are those this run decides; `forced` is the reason given with ``--force-gate``;
     `timing` lets recorded hosts take as long as they took; `yes_destroy` are the serials of devices
-    that people let be written over.
+    that people let be written over; `retest` is what it repeats (`engine.retest`).
     """
     now = datetime.datetime.now(datetime.UTC)
     name = f"{now:%Y%m%dT%H%M%SZ}-{setup.plan.value.plan}-{secrets.token_hex(2)}"
@@ -52,6 +54,7 @@ def create_run(
         "gates": list(gates),
         **_told_by(setup),
         **_marks(setup, timing, yes_destroy),
+        **({KEY: dict(retest)} if retest else {}),
     }
     with RunWriter.create(workspace.runs / name, manifest, inputs) as run:
         _begin(run, manifest, forced)
@@ -70,6 +73,8 @@ def _begin(run: RunWriter, manifest: dict[str, Any], forced: str) -> None:
     )
     if "yes_destroy" in manifest:
         run.event("destroy_consent", yes_destroy=manifest["yes_destroy"], who=who)
+    if KEY in manifest:
+        run.event("retest", **manifest[KEY])
     if forced:
         run.event("forced", gate=manifest["gates"][0], reason=forced)
 

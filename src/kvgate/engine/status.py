@@ -11,6 +11,7 @@ from typing import Literal
 from kvgate.engine import attested, disposing, waivers
 from kvgate.engine.lineage import Lineage, lineage
 from kvgate.engine.scope_out import parent
+from kvgate.engine.workspace import frozen_setup
 from kvgate.errors import KvgateError
 from kvgate.model.disposed import Disposed, Effect, Standing
 from kvgate.model.verdict import Disposition, Verdict
@@ -56,10 +57,12 @@ def status(run: Path, folder: Path | None, at: datetime.datetime) -> Status:
     held = (*known.held, *(each for each in own.held if each.waiver.waiver not in outside))
     disposed = disposing.propose(run, held, at, known=found)
     name = run.name
+    ended = (*_ended(found, name), *_later(run, name))
+    if len(ended) > 1:
+        return Status(run=name, lineage=found.names, disposed=disposed, steps=ended)
     steps = (
-        *_ended(found, name),
-        *_later(run, name),
-        *_answers(found, name),
+        *ended,
+        *_answers(found),
         *_blocking(found, disposed, name),
         *(Step(what=text, state="missing", by="whoever wrote it") for text in known.problems),
         *(_waiver(each) for each in disposed.effects),
@@ -103,9 +106,10 @@ def _later(run: Path, name: str) -> Iterator[Step]:
         )
 
 
-def _answers(found: Lineage, name: str) -> Iterator[Step]:
-    reader = found.runs[-1]
-    asked = attested.questions(reader, found.setup)
+def _answers(found: Lineage) -> Iterator[Step]:
+    """Yield whether the manual checks are answered: of the first run, which retests don't ask."""
+    reader = found.runs[0]
+    asked = attested.questions(reader, frozen_setup(reader))
     if not asked:
         return
     told = attested.counting(answers_of.answers(reader.path))
@@ -118,7 +122,7 @@ def _answers(found: Lineage, name: str) -> Iterator[Step]:
         f"{_few([each.key for each in open_])}",
         state="missing",
         by="who inspects the delivery",
-        next=f"kvgate attest {name}",
+        next=f"kvgate attest {reader.path.name}",
     )
 
 

@@ -42,6 +42,7 @@ _NAMES = {
     "resumed": "Resumed",
     "block_discarded": "Measurements discarded",
     "note": "Note",
+    "retest": "Retest",
 }
 
 
@@ -61,6 +62,9 @@ def _told(kind: str, fields: Mapping[str, Any]) -> str:
     match kind, dict(fields):
         case "forced", {"gate": gate, "reason": reason, **rest} if not rest:
             return f"{gate} was opened by force, so this run can't be accepted: {reason}"
+        case "retest", {"of": of, "criteria": [*criteria]}:
+            why = f": {fields['reason']}" if fields.get("reason") else ""
+            return f"of run {of}, criteria {', '.join(map(str, criteria))}{why}"
         case "destroy_consent", {"yes_destroy": [*serials], "who": _, **rest} if not rest:
             return f"named by --yes-destroy: {', '.join(map(str, serials))}"
         case "gate_refused", {"gate": gate, "because": because, **rest} if not rest:

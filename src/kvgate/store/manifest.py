@@ -38,8 +38,10 @@ class Retest(TypedDict):
     """What a retest repeats: criteria of an earlier run, which it never changes."""
 
     of: str  # the run
+    root: str  # the first run of the lineage
     seal: str  # SHA-256 of that run's first seal layer
-    criteria: list[str]
+    criteria: list[str]  # all that is judged again
+    asked: list[str]  # those that people named, which the plan's limit counts
     changed: list[str]  # parts that were replaced or updated, as people named them
     reason: str
 

@@ -18,8 +18,10 @@ import pytest
 from kvgate.engine.direct import Direct
 from kvgate.engine.gate import GateSession
 from kvgate.engine.progress import Progress
+from kvgate.engine.scope_out import retested
 from kvgate.engine.workspace import Workspace
 from kvgate.errors import GateClosedError, KvgateError, NotRunError, RepairError
+from kvgate.store.reader import RunReader
 from kvgate.suite.bench import Bench
 from kvgate.suite.marks import criteria_of
 from kvgate.untrusted import mask, plain
@@ -56,10 +58,16 @@ class KvgatePlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Refuse tests that settle nothing: what they measured would be judged by nobody."""
+        """Refuse tests that settle nothing, and in a retest leave out those not to be repeated."""
         for item in items:
             if not criteria_of(item):
                 raise pytest.UsageError(f'{item.nodeid}: names no criterion; add @settles("G…")')
+        run = self.config.getoption("--kvgate-run")
+        again = set(retested(RunReader(Path(run)))) if run else set()
+        if again:
+            items[:] = [item for item in items if again & set(criteria_of(item))]
+            if not items:
+                raise pytest.UsageError(f"no test here settles {', '.join(sorted(again))}")
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """Remember what was deselected: a criterion is settled by all of its tests or not."""

@@ -1,0 +1,27 @@
+"""The disposition that a later gate opens on: as judged at the time, or as people made it since."""
+
+from __future__ import annotations
+
+import datetime
+
+from kvgate.engine import disposing, waivers
+from kvgate.engine.scope_out import parent
+from kvgate.model.verdict import Disposition
+from kvgate.store.reader import RunReader
+
+
+def decided(reader: RunReader, gate: str) -> tuple[Disposition, str]:
+    """Return the disposition of a `gate` that was judged in that run, and why it is none better.
+
+    A run that retests others, or whose disposition people froze, is computed again now from its
+    findings, answers and waivers: a conditional acceptance ends with its waivers.
+    """
+    if not parent(reader) and not disposing.disposals(reader.path):
+        judged = [e.fields for e in reader.events("gate_judged") if e.fields["gate"] == gate]
+        return Disposition(str(judged[-1]["disposition"])), ""
+    held = waivers.read(reader.path / waivers.FOLDER).held
+    disposed = disposing.propose(reader.path, held, datetime.datetime.now(datetime.UTC))
+    for each in disposed.gates:
+        if each.gate == gate:
+            return each.disposition, f": {each.because}"
+    return Disposition.REJECTED, f": {gate} is none of its gates"
