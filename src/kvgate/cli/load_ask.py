@@ -145,13 +145,14 @@ def parts_of(arguments: argparse.Namespace, seed: int, text: TextRate | None) ->
     warm_up_s = seconds("--warm-up", arguments.warm_up)
     if warm_up_s and (duration_s is None or warm_up_s >= duration_s):
         raise UsageError("--warm-up is the beginning of --duration, which is longer")
-    if sum(bool(each) for each in (arguments.concurrency, arguments.rate, arguments.trace)) > 1:
+    taken = (arguments.concurrency, arguments.rate, arguments.trace)
+    if sum(each is not None for each in taken) > 1:
         raise UsageError("one of --concurrency (closed loop), --rate and --trace (open loop)")
     if arguments.trace:
         return (_open(_traced(arguments, seed, text), duration_s, warm_up_s),)
     what = sessions_of(arguments, seed, text)
     if arguments.workload == "r2-cold":
-        if arguments.rate or arguments.turns > 1 or arguments.shared or duration_s:
+        if arguments.rate is not None or arguments.turns > 1 or arguments.shared or duration_s:
             raise UsageError("r2-cold is a closed loop of distinct sessions of one turn")
         levels = _levels(arguments.concurrency or ",".join(map(str, parts.R2_CONCURRENCY)))
         return checked(lambda: parts.stored_then_restored(what, levels))

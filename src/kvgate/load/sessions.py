@@ -56,6 +56,8 @@ class Sessions:
             raise ValueError(f"part {self.part} of {self.parts}")
         if not 0 <= self.shared < 1 or self.think_s < 0 or self.block < 1:
             raise ValueError("a shared ratio is from 0 to below 1, a time to think 0 s or more")
+        if self.rate is not None and not 0 < self.rate < 10**6:
+            raise ValueError(f"{self.rate:g} sessions a second: above 0, below a million")
         if self.turns > 1 and self.turn_tokens < 1:
             raise ValueError("turns after the first have tokens of their own: turn_tokens")
         if self.shared and self.input_tokens < 2 * self.block:
