@@ -17,7 +17,7 @@ from kvgate.load.issued import Issued
 from kvgate.load.parts import Done, Part, run_part
 from kvgate.load.rows import LoadResult, Row
 from kvgate.load.shape import Closed
-from kvgate.workloads.dask_cluster import connected
+from kvgate.workloads.dask_cluster import LOOK_S, connected
 
 BARRIER_S = 2.0
 """Seconds from when all clients have answered to their common beginning, at least."""
@@ -75,7 +75,7 @@ def run_on_clients(where: str, endpoint: Endpoint, part: Part) -> tuple[Done, tu
             for number, worker in enumerate(workers)
         ]
         shares = [
-            _answer(future, worker, ahead[worker], _longest_s(endpoint, part))
+            _answer(cluster, future, worker, ahead[worker], _longest_s(endpoint, part))
             for future, worker in zip(futures, workers, strict=True)
         ]
     return merged(part, endpoint, shares), tuple(workers)
@@ -124,16 +124,40 @@ def share(endpoint: Endpoint, part: Part, begin: float) -> tuple[float, Done | s
         return began, err.message
 
 
-def _answer(future: Any, worker: str, ahead: float, longest_s: float | None) -> Share:
+def _answer(cluster: Any, future: Any, worker: str, ahead: float, longest_s: float | None) -> Share:
     """Return what a client did; one that is lost says so."""
     try:
-        began, done = future.result(timeout=longest_s)
+        began, done = _awaited(cluster, future, worker, longest_s)
     except Exception as err:  # noqa: BLE001  whatever a worker raises is its own loss
         lost = f"client {worker} was lost: {type(err).__name__}: {str(err)[:200]}"
         return Share(worker, 0.0, None, lost)
     if isinstance(done, str):
         return Share(worker, began - ahead, None, f"client {worker}: {done}")
     return Share(worker, began - ahead, done)
+
+
+def _awaited(
+    cluster: Any, future: Any, worker: str, longest_s: float | None
+) -> tuple[float, Done | str]:
+    """Wait for a worker's answer; raises ConnectionError once it is gone, what it raised, else.
+
+    Dask would wait for ever for the one worker that may do it.
+    """
+    ends = None if longest_s is None else time.monotonic() + longest_s
+    while True:
+        try:
+            found: tuple[float, Done | str] = future.result(timeout=LOOK_S)
+        except TimeoutError:
+            if future.done():
+                raise
+            if ends is not None and time.monotonic() > ends:
+                future.cancel()
+                raise
+            if worker not in cluster.scheduler_info(n_workers=-1)["workers"]:
+                future.cancel()
+                raise ConnectionError("it is gone from the cluster") from None
+        else:
+            return found
 
 
 def merged(part: Part, endpoint: Endpoint, shares: Sequence[Share]) -> Done:
