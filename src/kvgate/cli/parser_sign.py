@@ -38,6 +38,12 @@ def _sign(verbs: Any, add: Add) -> argparse.ArgumentParser:
     parser.add_argument("--inventory", metavar="FILE", help="with --protocol: the hosts")
     _who(parser, required=True)
     parser.add_argument(
+        "--tsa",
+        metavar="URL",
+        default="",
+        help="have the signature stamped with the time (RFC 3161) by this authority",
+    )
+    parser.add_argument(
         "--decision",
         choices=DECISIONS,
         metavar="D",
@@ -104,6 +110,9 @@ def _verify(verbs: Any, add: Add) -> argparse.ArgumentParser:
         default=[],
         choices=ROLES,
         help="this role must have signed; may be given several times",
+    )
+    parser.add_argument(
+        "--tsa-ca", metavar="FILE", help="certificates (PEM) of whose time stamps are believed"
     )
     parser.add_argument(
         "--script", metavar="FILE", help="write the verifier that needs no kvgate, and exit"

@@ -70,4 +70,5 @@ def export_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
 def _signer(arguments: argparse.Namespace) -> Signer:
     from kvgate.engine.sign import Signer
 
-    return Signer(arguments.role, Path(arguments.key).expanduser(), arguments.principal)
+    key = Path(arguments.key).expanduser()
+    return Signer(arguments.role, key, arguments.principal, getattr(arguments, "tsa", ""))

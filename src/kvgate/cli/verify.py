@@ -25,7 +25,8 @@ def verify_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     named = Path(arguments.run)
     path = named if named.is_file() else run_of(arguments, arguments.run)
     signers = Path(arguments.allowed_signers) if arguments.allowed_signers else None
-    with opened(path, signers, arguments.require) as (run, outcome):
+    authority = Path(arguments.tsa_ca) if arguments.tsa_ca else None
+    with opened(path, signers, arguments.require, authority) as (run, outcome):
         whole = add_step(outcome, verdicts_step(run))
     for line in whole.lines():
         print(plain(line))

@@ -101,7 +101,8 @@ def _approvals(workspace: Workspace, setup: Setup) -> dict[str, bytes]:
         latest[statement.principal] = max(rank, latest.get(statement.principal, rank))
     frozen: dict[str, bytes] = {}
     for number, (_, _, path) in enumerate(sorted(latest.values(), key=lambda each: each[2]), 1):
-        for end in (".json", ".sig"):
+        stamped = (".tsr",) if path.with_suffix(".tsr").is_file() else ()
+        for end in (".json", ".sig", *stamped):
             role = read_statement(path.read_bytes()).role
             name = f"approvals/protocol-{role}-{number}{end}"
             try:

@@ -13,6 +13,7 @@ from typing import Any
 
 from kvgate.engine.control import APPROVED, criteria_files, criteria_table
 from kvgate.engine.finish import half_finished
+from kvgate.engine.stamp import ask_stamp
 from kvgate.engine.workspace import Setup, Workspace
 from kvgate.errors import StoreError, UsageError
 from kvgate.model.verdict import Verdict
@@ -44,6 +45,7 @@ class Signer:
     role: str
     key: Path
     principal: str = ""
+    tsa: str = ""  # URL of a time stamp authority (RFC 3161); "": the time is only claimed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,8 +86,9 @@ def sign_results(
     }
     control = control_of(run)
     statement, armour = _signed(control, signer, RESULTS, str(manifest["run"]), of)
+    stamp = ask_stamp(signer.tsa, armour.encode("ascii")) if signer.tsa else b""
     path = _free(run / SIGNATURES, f"{RESULTS}-{signer.role}")
-    _write(path, statement, armour)
+    _write(path, statement, armour, stamp)
     return Signed(statement, path, seal(run))
 
 
@@ -135,8 +138,9 @@ def sign_protocol(workspace: Workspace, setup: Setup, signer: Signer) -> Signed:
         "criteria": criteria_table(setup),
     }
     statement, armour = _signed(plan.control, signer, PROTOCOL, "", of)
+    stamp = ask_stamp(signer.tsa, armour.encode("ascii")) if signer.tsa else b""
     path = _free(workspace.root / APPROVED, f"{plan.plan}-{signer.role}")
-    _write(path, statement, armour)
+    _write(path, statement, armour, stamp)
     return Signed(statement, path)
 
 
@@ -224,7 +228,9 @@ def _free(folder: Path, stem: str) -> Path:
     return path
 
 
-def _write(path: Path, statement: Statement, armour: str) -> None:
+def _write(path: Path, statement: Statement, armour: str, stamp: bytes = b"") -> None:
     disk.make_folder(path.parent)
+    if stamp:
+        disk.replace(path.with_suffix(".tsr"), stamp)
     disk.replace(path.with_suffix(".sig"), armour.encode("ascii"))
     disk.replace(path, statement.content())

@@ -37,12 +37,16 @@ class Registered:
     controller: str
     basis: str
     document: str
+    authority: Path | None = None  # certificates (PEM) of whose time stamps are believed
 
 
-def registered(run: Path, given: Path | None = None) -> Registered | None:
+def registered(
+    run: Path, given: Path | None = None, authority: Path | None = None
+) -> Registered | None:
     """Return who may sign the run in folder `run`, None where its plan names no parties.
 
-    `given` is an ``allowed_signers`` file to use instead of the run's own. Raises DamagedRunError.
+    `given` is an ``allowed_signers`` file to use instead of the run's own, `authority` the
+    certificates of a time stamp authority. Raises DamagedRunError.
     """
     control = run / "inputs" / CONTROL_INPUT
     if not control.is_file():
@@ -60,9 +64,10 @@ def registered(run: Path, given: Path | None = None) -> Registered | None:
         else f"the keys are those of {given}, SHA-256 {digest}"
     )
     try:
-        return _read(parse(read_bytes(control)), allowed, basis)
+        found = _read(parse(read_bytes(control)), allowed, basis)
     except (ValueError, KeyError, TypeError, AttributeError) as err:
         raise DamagedRunError(f"inputs/{CONTROL_INPUT}: names no parties: {err!r}") from err
+    return dataclasses.replace(found, authority=authority)
 
 
 def _read(control: Any, allowed: bytes, basis: str) -> Registered:

@@ -34,10 +34,14 @@ def main(words: list[str], own_folder: str) -> int:
     parser.add_argument(
         "--require", metavar="ROLE", action="append", default=[], help="this role must have signed"
     )
+    parser.add_argument(
+        "--tsa-ca", metavar="FILE", help="certificates (PEM) of whose time stamps are believed"
+    )
     arguments = parser.parse_args(words)
     signers = Path(arguments.allowed_signers) if arguments.allowed_signers else None
+    authority = Path(arguments.tsa_ca) if arguments.tsa_ca else None
     try:
-        with opened(Path(arguments.run), signers, arguments.require) as (_, outcome):
+        with opened(Path(arguments.run), signers, arguments.require, authority) as (_, outcome):
             shown = add_step(outcome, Step(0, *VERDICTS, "not done", (_NOT_HERE,)))
     except KvgateError as err:
         sys.stderr.write(f"verify: {plain(err.message)}\n")

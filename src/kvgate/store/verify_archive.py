@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from kvgate.errors import DamagedRunError, StoreError
-from kvgate.store.registered import registered
+from kvgate.store.registered import Registered, registered
 from kvgate.store.signature import NoKeygenError
 from kvgate.store.statement import ARCHIVE, Statement, is_archive_sig
+from kvgate.store.timestamp import NoOpensslError
 from kvgate.store.unpack import Unpacked, unpacked
 from kvgate.store.verification import Problem
 from kvgate.store.verify_signed import check_signature
@@ -20,7 +22,10 @@ ABOUT = ("archive", "these are the very bytes that were handed over, and hold on
 
 @contextlib.contextmanager
 def opened(
-    path: Path, signers: Path | None, required: Sequence[str]
+    path: Path,
+    signers: Path | None,
+    required: Sequence[str],
+    authority: Path | None = None,
 ) -> Iterator[tuple[Path, Outcome]]:
     """Yield the run's folder and what verifying found; an archive is unpacked meanwhile.
 
@@ -28,16 +33,22 @@ def opened(
     compressed bytes can change without changing a file in them. Raises StoreError.
     """
     if path.is_dir():
-        yield path, verify_steps(path, signers=signers, required=required)
+        yield (
+            path,
+            verify_steps(path, signers=signers, required=required, authority=authority),
+        )
         return
     if not path.is_file():
         raise StoreError(f"{path}: there is no such run or archive")
     with unpacked(path) as found:
-        outcome = verify_steps(found.run, signers=signers, required=required)
-        yield found.run, add_step(outcome, _archive_step(path, found, outcome, signers))
+        outcome = verify_steps(found.run, signers=signers, required=required, authority=authority)
+        keys = functools.partial(registered, found.run, signers, authority)
+        yield found.run, add_step(outcome, _archive_step(path, found, outcome.run, keys))
 
 
-def _archive_step(path: Path, found: Unpacked, outcome: Outcome, signers: Path | None) -> Step:
+def _archive_step(
+    path: Path, found: Unpacked, run: str, registered: Callable[[], Registered | None]
+) -> Step:
     told = [f"{path.name}: {found.files} files, {found.bytes} bytes, SHA-256 {found.sha256}"]
     stems = sorted(
         each.name[: -len(".json")]
@@ -46,16 +57,16 @@ def _archive_step(path: Path, found: Unpacked, outcome: Outcome, signers: Path |
     )
     problems: list[Problem] = []
     try:
-        keys = registered(found.run, signers)
+        keys = registered()
         for stem in stems:
             if keys is None:
                 problems.append(Problem(stem, "unproven", "the run's plan names no parties"))
                 continue
             statement, line, wrong = check_signature(keys, path.parent, stem)
-            wrong = wrong or _of_these_bytes(statement, stem, found, outcome.run)
+            wrong = wrong or _of_these_bytes(statement, stem, found, run)
             problems += [wrong] if wrong else []
             told += [] if wrong else [line]
-    except NoKeygenError as err:
+    except (NoKeygenError, NoOpensslError) as err:
         return Step(0, *ABOUT, "not done", (*told, f"{err.message}; {err.hint}"))
     except DamagedRunError as err:
         problems.append(Problem("signatures", "altered", err.message))

@@ -21,6 +21,8 @@ from kvgate.store.statement import (
     read_statement,
 )
 from kvgate.store.story import Story
+from kvgate.store.timestamp import LONGEST_BYTES as LONGEST_STAMP_BYTES
+from kvgate.store.timestamp import check_stamp
 from kvgate.store.verification import Layer, Problem
 
 FINDINGS = "findings.json"
@@ -68,6 +70,7 @@ def check_signature(
 
     1. The statement has its form, and its signer is registered for that role and party.
     2. The signature is by a key of that person, good at the claimed time.
+    3. A time stamp beside it (``<name>.tsr``) is one of this signature, by the authority given.
     """
     shown = f"{folder.name}/{name}"
     try:
@@ -97,7 +100,22 @@ def check_signature(
         f"{statement.role}: {statement.signer}, key {outcome.fingerprint}, at "
         f"{statement.claimed_at} by the signer's clock; the key was valid at that claimed time"
     )
-    return statement, line, None
+    stamped, wrong = _stamped(registered, folder, name, armour)
+    return statement, f"{line}{stamped}", wrong
+
+
+def _stamped(
+    registered: Registered, folder: Path, name: str, armour: str
+) -> tuple[str, Problem | None]:
+    """Return what a time stamp beside the signature adds, where there is one, or its problem."""
+    path = folder / f"{name}.tsr"
+    if not path.is_file():
+        return "", None
+    answer = read_bytes(path)[:LONGEST_STAMP_BYTES]
+    stamp = check_stamp(armour.encode("latin-1"), answer, registered.authority)
+    if not stamp.good:
+        return "", Problem(f"{folder.name}/{path.name}", "unproven", stamp.text)
+    return f"; {stamp.text}", None
 
 
 def check_results(sealed: Sealed) -> Checked:

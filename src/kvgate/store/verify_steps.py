@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,10 +23,11 @@ from kvgate.store.layout import (
     plain,
     read_bytes,
 )
-from kvgate.store.registered import registered
+from kvgate.store.registered import Registered, registered
 from kvgate.store.signature import NoKeygenError
 from kvgate.store.statement import Statement
 from kvgate.store.story import Story
+from kvgate.store.timestamp import NoOpensslError
 from kvgate.store.verification import Layer, Problem
 from kvgate.store.verify import inspect
 from kvgate.store.verify_protocol import check_countersigned, check_protocol
@@ -116,22 +118,28 @@ class Outcome:
 
 
 def verify_steps(
-    path: Path, *, signers: Path | None = None, required: Sequence[str] = ()
+    path: Path,
+    *,
+    signers: Path | None = None,
+    required: Sequence[str] = (),
+    authority: Path | None = None,
 ) -> Outcome:
     """Check the run in folder `path`; only reads. Steps 1 to 9; `with_verdicts` adds the tenth.
 
     1 to 6: `store.verify.verify`, by what each problem is about. 7: the pre-approvals. 8: the
     countersignatures in the journal. 9: the signatures under the results.
 
-    `signers` is an allowed_signers file to trust instead of the run's own keys; each role of
-    `required` must have signed. Raises StoreError where it is no run or can't be read.
+    `signers` is an allowed_signers file to trust instead of the run's own keys, `authority` whose
+    time stamps are believed; each role of `required` must have signed. Raises StoreError where it
+    is no run or can't be read.
     """
     state, story = inspect(path)
     steps = [_content_step(number, state.problems) for number in range(1, len(_CONTENT) + 1)]
     layers = [f"{each.name}: {each.files} files, SHA-256 {each.digest}" for each in state.layers]
     steps[0] = dataclasses.replace(steps[0], told=tuple(layers))
     manifest = _manifest(path)
-    checks = _checks(path, signers, required, state.layers, story, manifest)
+    keys = functools.partial(registered, path, signers, authority)
+    checks = _checks(path, keys, required, state.layers, story, manifest)
     steps += [
         _signature_step(number, about, checks[about])
         for number, about in enumerate(_SIGNED, len(steps) + 1)
@@ -176,7 +184,7 @@ def _manifest(path: Path) -> dict[str, Any]:
 
 def _checks(
     path: Path,
-    signers: Path | None,
+    keys: Callable[[], Registered | None],
     required: Sequence[str],
     layers: tuple[Layer, ...],
     story: Story,
@@ -185,14 +193,14 @@ def _checks(
     """Return what each step on signatures found, or why it could not be done."""
     done: dict[About, Checked | str] = {}
     try:
-        sealed = Sealed(path, listing(path), manifest, layers, story, registered(path, signers))
+        sealed = Sealed(path, listing(path), manifest, layers, story, keys())
         done[PROTOCOL] = protocol = check_protocol(sealed)
         done[HEAD] = check_countersigned(sealed, protocol)
         done[SIGNATURES] = _with_required(check_results(sealed), required)
     except DamagedRunError as err:
         wrong = Checked(problems=(Problem("signatures", "altered", err.message),))
         return {about: done.get(about, wrong) for about in _SIGNED}
-    except NoKeygenError as err:
+    except (NoKeygenError, NoOpensslError) as err:
         return {about: done.get(about, f"{err.message}; {err.hint}") for about in _SIGNED}
     return done
 

@@ -20,6 +20,7 @@ from kvgate.engine.finish import finish_run
 from kvgate.engine.sign import Signer, sign_protocol, sign_results
 from kvgate.engine.start import create_run
 from kvgate.engine.workspace import Setup, Workspace, load_setup
+from kvgate.errors import KvgateError
 from kvgate.model.quantity import Quantity
 from kvgate.model.record import Evidence, Measurement
 from kvgate.store.run import RunWriter
@@ -205,8 +206,11 @@ def by_kvgate(
     path: Path, signers: Path | None = None, require: Sequence[str] = ()
 ) -> tuple[int, str]:
     """Verify as `kvgate verify` does, in this process."""
-    with opened(path, signers, require) as (run, outcome):
-        whole = add_step(outcome, verdicts_step(run))
+    try:
+        with opened(path, signers, require) as (run, outcome):
+            whole = add_step(outcome, verdicts_step(run))
+    except KvgateError as err:
+        return err.exit_code, err.message
     return whole.exit_code, "\n".join(whole.lines())
 
 
@@ -254,9 +258,13 @@ def by_script(script: Path, oldest_python: str) -> Iterator[Verify]:
         assert child.stdout is not None
 
         def ask(
-            path: Path, signers: Path | None = None, require: Sequence[str] = ()
+            path: Path,
+            signers: Path | None = None,
+            require: Sequence[str] = (),
+            authority: Path | None = None,
         ) -> tuple[int, str]:
             words = [str(path), *(["--allowed-signers", str(signers)] if signers else [])]
+            words += ["--tsa-ca", str(authority)] if authority else []
             for role in require:
                 words += ["--require", role]
             child.stdin.write(json.dumps(words) + "\n")  # type: ignore[union-attr]
