@@ -107,7 +107,7 @@ def _workload(loaded: Loaded) -> str:
 
 
 def _overview(loaded: Loaded) -> Table:
-    head = ("part", "requests", "failed", *_OVERVIEW, "req/s", "tok/s", "cached")
+    head = ("part", "requests", "failed", *_OVERVIEW, "requests/s", "output", "cached", "")
     lines = []
     for each in loaded.counting:
         found = loaded.figures(each)
@@ -115,9 +115,10 @@ def _overview(loaded: Loaded) -> Table:
         rates = [_short(found.find(name)) for name in ("requests", "output tokens")]
         failed = found.requests - found.good
         look = "inconclusive" if each.untold else "fail" if failed else ""
+        told = {"fail": "FAILED", "": ""}.get(look, look.upper())
         cells = (each.part.name, f"{found.requests:,}", f"{failed:,}", *times, *rates)
-        lines.append(Line((*cells, _cached(found)), look=look))
-    return Table("each part", head, tuple(lines), numbers=tuple(range(1, len(head))))
+        lines.append(Line((*cells, _cached(found), told), look=look))
+    return Table("each part", head, tuple(lines), numbers=tuple(range(1, len(head) - 1)))
 
 
 def _part(loaded: Loaded, done: Done) -> Part:
@@ -162,6 +163,8 @@ def _value(value: float, unit: str) -> str:
     if math.isinf(value):
         return "not answered"
     if unit == "s":
+        if value < 1e-3:
+            return f"{value * 1e6:,.0f} µs"
         return f"{value * 1e3:,.2f} ms" if value < 0.1 else f"{value:,.3f} s"
     return f"{value:,.2f} {unit}" if value < 100 else f"{value:,.0f} {unit}"
 
