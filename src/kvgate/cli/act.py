@@ -42,8 +42,7 @@ def run_verb(arguments: argparse.Namespace, command: list[str]) -> int:
         use_key(frozen_setup(reader).plan.value, arguments.controller_key)
         held_for = places(inventory) | destroy.places(inventory, destroy.consented(reader))
         with hold(workspace.runs, held_for, path.name):
-            ended = watched(workspace, resume(workspace, path), path)
-        return conclude(workspace, ended, "run")
+            return conclude(workspace, watched(workspace, resume(workspace, path), path), "run")
     workspace, setup = setup_of(arguments)
     inventory = setup.inventory.value
     destroy.refuse_unfit(inventory, arguments.yes_destroy)

@@ -52,8 +52,8 @@ def plan_retest(
 ) -> Retest:
     """Return the retest of the criteria `asked`, and of all that depends on the parts `changed`.
 
-    A part is ``HOST`` or ``HOST/ITEM``; `inventory` has its new serial number. Raises UsageError
-    with the reason where it is not allowed, StoreError where the run's suite is another by now.
+    A part is ``HOST`` or ``HOST/ITEM``; `inventory` has its new serial. Raises UsageError where
+    it is not allowed, with the reason, StoreError where the run's suite is another by now.
     """
     found = lineage(run)
     _refuse_early(run, found)
@@ -62,13 +62,12 @@ def plan_retest(
     for id_ in asked:
         _refuse(id_, judged, known, found)
     touched = [id_ for part in changed for id_ in _touched(part, found, judged.values())]
-    named = [id_ for id_ in judged if id_ in asked or id_ in touched]
+    named = [id_ for id_ in judged if id_ in {*asked, *touched}]
     if not named:
         raise UsageError("retest needs --criterion ID, or --changed HOST[/ITEM]")
     again = [id_ for id_ in judged if id_ in _whole(named, found, known)]
     gates = tuple(gate.gate for gate in found.result.gates if _any_of(gate.gate, again))
-    for gate in gates:
-        _same_suite(workspace, found, found.setup.planned(gate).suite)
+    _same_suites(workspace, found, gates)
     return Retest(
         setup=_setup(workspace, found, inventory),
         gates=gates,
@@ -159,9 +158,10 @@ def _any_of(gate: str, criteria: Iterable[str]) -> bool:
     return any(id_.partition(".")[0] == gate for id_ in criteria)
 
 
-def _same_suite(workspace: Workspace, found: Lineage, suite: str) -> None:
+def _same_suites(workspace: Workspace, found: Lineage, gates: Iterable[str]) -> None:
     try:
-        refuse_changed_suite(workspace, found.runs[0], suite)
+        for gate in gates:
+            refuse_changed_suite(workspace, found.runs[0], found.setup.planned(gate).suite)
     except StoreError as err:
         raise StoreError(
             err.message,
