@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ class RunCheck:
         self._series: dict[str, str] = {}  # file of telemetry → SHA-256 in the journal
         self._cited: dict[str, int] = {}  # evidence → first measurement line that cites it
 
-    def check(self, pool: ThreadPoolExecutor) -> None:
+    def check(self, pool: Executor) -> None:
         """Check everything; packs are read by `pool` meanwhile.
 
         1. Manifest and inputs. 2. Journal: chain, order, manifest, blocks. 3. Measurements:
@@ -195,7 +195,7 @@ class RunCheck:
         self.problems += problems
         return not problems
 
-    def _start_packs(self, pool: ThreadPoolExecutor) -> dict[str, Future[PackCheck]]:
+    def _start_packs(self, pool: Executor) -> dict[str, Future[PackCheck]]:
         started = {}
         for name in self._files:
             if not name.startswith(f"{EVIDENCE}/"):

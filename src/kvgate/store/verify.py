@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from kvgate.errors import DamagedRunError, StoreError
 from kvgate.store import sums
@@ -23,6 +24,20 @@ from kvgate.store.story import Story
 from kvgate.store.verification import Layer, Problem, Verification
 
 _THREADS = 2
+_SMALL_BYTES = 4 * 2**20  # read sooner than threads are started
+
+
+class _Inline(Executor):
+    """Does at once what it is given, in the caller's thread."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Return `fn`'s outcome."""
+        done: Future[Any] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except Exception as err:  # noqa: BLE001  the caller gets it, as from a thread
+            done.set_exception(err)
+        return done
 
 
 def verify(path: Path) -> Verification:
@@ -54,7 +69,8 @@ def inspect(path: Path) -> tuple[Verification, Story]:
     ]
     layers, covered, broken = _layers(path, found.files)  # 2
     problems += broken
-    with ThreadPoolExecutor(_THREADS, "verify") as pool:
+    small = sum(found.files.values()) < _SMALL_BYTES
+    with _Inline() if small else ThreadPoolExecutor(_THREADS, "verify") as pool:
         hashes = {
             name: pool.submit(sums.hash_file, path / name)
             for name in covered
