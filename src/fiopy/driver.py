@@ -31,13 +31,15 @@ def run(
     on_progress: Callable[[Progress], None] | None = None,
     progress_every_s: int = 1,
     cancel: threading.Event | None = None,
+    stop_file: str | None = None,
 ) -> Run:
     """Run `jobs` with fio and return what it measured.
 
     1. check the jobs against the fio that was `found` (see `find`), if given; 2. write the job
     file into `folder` (on the runner's machine); 3. start fio; 4. wait, calling `on_progress`
     about every `progress_every_s` from the thread that reads; 5. remove the job file; 6. read the
-    result. ``output.jobs`` of the returned Run is never empty.
+    result. ``output.jobs`` of the returned Run is never empty. Once there is a file `stop_file` (on
+    the runner's machine), fio ends all jobs early, and what it measured so far is its result.
 
     Raises FioJobError and FioUnfit (nothing was started), FioMissing, FioCancelled, FioTimeout,
     FioKilled, FioNoSpace, FioEngineMissing, FioVerifyFailed, FioFailed, FioOutputError; all that
@@ -50,6 +52,8 @@ def run(
         found.check(jobs)  # 1.
     path = job_path(folder, jobs[0].name)
     argv = [fio, "--output-format=json"]
+    if stop_file is not None:  # it leaves the state of verifying jobs beside the job file
+        argv += [f"--trigger-file={stop_file}", f"--aux-path={folder}"]
     watch = None
     if on_progress is not None:
         argv.append(f"--status-interval={progress_every_s}")

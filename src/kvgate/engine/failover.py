@@ -37,7 +37,6 @@ from kvgate.workloads.fio import Place, Told
 
 FIRST_S = 60.0
 """Within so many seconds the watcher says its first line, and the load begins."""
-
 _WAIT_S = 0.1
 _END_S = 600.0
 
@@ -79,16 +78,26 @@ class _Fault:
     problem: str = ""  # why it is not proven
 
     @property
-    def load_s(self) -> float:
-        """Return how long the load runs."""
-        return failover.runtime_s(self.under.workload, self.under.hold_s(self.template))
+    def hold_s(self) -> float:
+        """Return how long it lasts."""
+        return self.under.hold_s(self.template)
+
+    @property
+    def most_s(self) -> float:
+        """Return after what time its load ends at the latest."""
+        return failover.most_s(self.under.workload, self.template, self.hold_s)
+
+    @property
+    def after_s(self) -> float:
+        """Return how long the load goes on after the repair; there is nothing to see without."""
+        return 0.0 if self.problem else self.under.workload.after.to("s")
 
     def suffer(self) -> None:
         """Do it for its time, once the load has run ahead; raises RepairError."""
         _pause(self.under.workload.lead.to("s"), self.watch)
         try:
             with self._held():
-                _pause(self.under.hold_s(self.template), self.watch)
+                _pause(self.hold_s, self.watch)
         except HarnessError as err:
             self.problem = err.message
 
@@ -101,7 +110,7 @@ class _Fault:
             witness=dataclasses.replace(self.on, store=self._kept),
             folder=under.folder,
             run=under.run,
-            hold_s=under.hold_s(template),
+            hold_s=self.hold_s,
             on_event=self._event,
         )
         if template.takes_paths:
@@ -131,7 +140,7 @@ def quiet(under: Under) -> Answer:
     with under.watching() as watch:
         before = _first(watch)
         with _Load(under, under.workload.quiet.to("s")) as load:
-            met = load.end(watch)
+            met = load.met(watch)
         moments = watch.since(before.uptime_s)
     readings = [
         *told_of.of_fio(met, moments, None),
@@ -148,10 +157,11 @@ def under_fio(under: Under, template: FaultTemplate, on: Witness) -> Answer:
     """
     with under.watching() as watch:
         fault = _begun(under, template, on, watch)
-        with _Load(under, fault.load_s) as load:
+        with _Load(under, fault.most_s) as load:
             load.begun(watch)
             fault.suffer()
-            met = load.end(watch)
+            load.go_on(fault.after_s, watch)
+            met = load.enough(watch)
         moments = watch.since(fault.loss.before.uptime_s)
     evidence = (*under.place.evidence, *fault.evidence, *met.evidence, *watch.evidence)
     if fault.problem:
@@ -163,7 +173,8 @@ def _readings(
     template: FaultTemplate, moments: tuple[Moment, ...], loss: Loss, times: Times, met: Met
 ) -> Iterator[Reading]:
     recovered = told_of.recovered_at(moments, loss.before, times)
-    yield from told_of.of_repair(recovered, times)
+    idle = "" if template.takes_paths else told_of.not_under_load(met, moments, times)
+    yield from told_of.of_repair(recovered, times, idle)
     yield from told_of.of_fio(met, moments, times.begun)
     if template.takes_paths:
         yield told_of.left_after(moments, loss, times)
@@ -194,11 +205,11 @@ def under_writer(under: Under, template: FaultTemplate, on: Witness, writer: Wri
     """
     with under.watching() as watch:
         fault = _begun(under, template, on, watch)
-        with _writing(writer, under.workload.rate, fault.load_s) as writing:
+        with _writing(writer, under.workload.rate, fault.most_s) as writing:
             if not writing.began.wait(FIRST_S):
                 raise HarnessError(f"{watch.host}: no write was acknowledged within {FIRST_S:g} s")
             fault.suffer()
-            writing.end(_END_S if template.loss != "beyond" else under.workload.after.to("s"))
+            _ended(writing, fault)
         fate, refs = writer.verify(writing.written)
         moments = watch.since(fault.loss.before.uptime_s)
     found = (*fault.evidence, *writing.evidence, *refs, *watch.evidence)
@@ -215,6 +226,22 @@ def under_writer(under: Under, template: FaultTemplate, on: Witness, writer: Wri
         *([told_of.clear_error(writing.written, writing.hung)] if template.beyond else ()),
     ]
     return Answer(tuple(readings), evidence)
+
+
+def _ended(writing: Writing, fault: _Fault) -> None:
+    """Let the writer go on after the repair, then end it.
+
+    Where all paths were lost for too long, an error has ended it by then: else an I/O hangs.
+    """
+    if fault.template.beyond:
+        writing.end(fault.after_s)
+        return
+    until = time.monotonic() + fault.after_s
+    while not writing.poll() and time.monotonic() < until:
+        fault.watch.check()
+        time.sleep(_WAIT_S)
+    writing.enough()
+    writing.end(_END_S)
 
 
 def _begun(under: Under, template: FaultTemplate, on: Witness, watch: PathWatch) -> _Fault:
@@ -300,21 +327,22 @@ def _writing(writer: Writer, rate: float, seconds: float) -> Iterator[Writing]:
 class _Load:
     """fio at work in a thread for a block; it has ended on every way out."""
 
-    def __init__(self, under: Under, seconds: float) -> None:
+    def __init__(self, under: Under, most_s: float) -> None:
         around, self._tell, _ = under.told
         self._cancel = threading.Event()
         self._begun = threading.Event()
         self._met: Met | None = None
         self._error: BaseException | None = None
         told: Told = (around, self._said, self._cancel)
+        self._load = failover.Load(under.witness, under.place, under.workload, told)
         self._thread = threading.Thread(
-            target=self._work, args=(under, seconds, told), name="failover-load", daemon=True
+            target=self._work, args=(most_s,), name="failover-load", daemon=True
         )
 
-    def _work(self, under: Under, seconds: float, told: Told) -> None:
+    def _work(self, most_s: float) -> None:
         try:
-            self._met = failover.run(under.witness, under.place, under.workload, seconds, told)
-        except BaseException as err:  # noqa: BLE001  raised again by `end`, in the other thread
+            self._met = self._load.run(most_s)
+        except BaseException as err:  # noqa: BLE001  raised again by `met`, in the other thread
             self._error = err
         finally:
             self._begun.set()
@@ -348,8 +376,20 @@ class _Load:
         if self._error is not None:
             raise self._error
 
-    def end(self, watch: PathWatch) -> Met:
-        """Return what fio met, when it has ended; raises what `failover.run` does."""
+    def go_on(self, seconds: float, watch: PathWatch) -> None:
+        """Let it go on for so long, if it does."""
+        until = time.monotonic() + seconds
+        while self._thread.is_alive() and (left := until - time.monotonic()) > 0:
+            watch.check()
+            self._thread.join(min(_WAIT_S, left))
+
+    def enough(self, watch: PathWatch) -> Met:
+        """Let fio end now, and return what it met; raises what `failover.Load` does."""
+        self._load.enough()
+        return self.met(watch)
+
+    def met(self, watch: PathWatch) -> Met:
+        """Return what fio met, when it has ended; raises what `failover.Load` does."""
         while self._thread.is_alive():
             self._thread.join(_WAIT_S)
             watch.check()

@@ -39,6 +39,7 @@ CLEAR = ("failover.clear_error",)
 
 _LEAST_IOS = 50
 _CLOCK_MOVED_S = 0.5
+_LOADED_S = 5.0  # how long a load may have been silent before a repair was proven
 _CLOCK_SET = "the host's clock was set while the load ran"
 
 
@@ -68,9 +69,12 @@ def seconds(value: float) -> Quantity:
 
 def of_fio(met: Met, moments: Sequence[Moment], begun: float | None) -> Iterator[Reading]:
     """Yield the errors that fio met, and its longest gap and I/O since `begun` (None: ever)."""
-    io = fio_readings.errors(met.output, wrong=False)
-    wrong = fio_readings.errors(met.output, wrong=True)
-    for name, count in zip(FIO[:2], (io, max(wrong, len(met.output.verify_failures))), strict=True):
+    io = sum(fio_readings.errors(each, wrong=False) for each in met.outputs)
+    wrong = sum(
+        max(fio_readings.errors(each, wrong=True), len(each.verify_failures))
+        for each in met.outputs
+    )
+    for name, count in zip(FIO[:2], (io, wrong), strict=True):
         yield Reading(name=name, value=Quantity.of(count, ""))
     why, ahead = met.problem, _clock_ahead(moments)
     if ahead is None:
@@ -159,12 +163,26 @@ def all_away_until(moments: Sequence[Moment], before: Moment, times: Times) -> f
     return max(gone, default=None)
 
 
-def of_repair(recovered: float | None, times: Times) -> Iterator[Reading]:
-    """Yield that the fault was proven and repaired, how long all took to recover, and when."""
+def not_under_load(met: Met, moments: Sequence[Moment], times: Times) -> str:
+    """Return why a repair was not under load to its end, "" where it was."""
+    ahead = _clock_ahead(moments)
+    if met.course is None or ahead is None:
+        return met.problem or _CLOCK_SET
+    early = (times.repaired or 0.0) + ahead - met.course.end_ms / 1000
+    if early <= _LOADED_S:
+        return ""
+    return f"the load ended {early:.0f} s before the repair was proven: it takes a longer 'after'"
+
+
+def of_repair(recovered: float | None, times: Times, problem: str = "") -> Iterator[Reading]:
+    """Yield that the fault was proven and repaired, how long all took to recover, and when.
+
+    With `problem` that time is none.
+    """
     yield Reading(name=REPAIR[0], value=True)
     yield Reading(name=REPAIR[1], value=True)
-    if times.undone is None or times.repaired is None:
-        yield from missing(REPAIR[2:3], "its undo was not timed")
+    if problem or times.undone is None or times.repaired is None:
+        yield from missing(REPAIR[2:3], problem or "its undo was not timed")
     else:
         at = max(recovered or times.repaired, times.undone)
         yield Reading(name=REPAIR[2], value=seconds(at - times.undone))

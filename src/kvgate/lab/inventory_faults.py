@@ -21,7 +21,7 @@ _FAULTS: tuple[tuple[str, str, str, tuple[str, ...], str], ...] = (
     ("port-a", "port_off", "port-tcp-a", (_A,), ""),
     ("ana-a", "ana_change", "ana-tcp-a", (_A,), ""),
     ("both-within", "both_paths", "ports-tcp", (_A, _B), "hold: 2 s"),
-    ("both-beyond", "both_paths", "cables", (_A, _B), "beyond: true, hold: 22 s"),
+    ("both-beyond", "both_paths", "cables", (_A, _B), "beyond: true, hold: 12 s"),
     ("power", "power_loss", "reset-tgt", (), "hold: 1 s, back_within: 5 min"),
 )
 """Name, kind, `kvgate lab fault` that does it, the addresses that it takes away, and the rest."""

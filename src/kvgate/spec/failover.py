@@ -30,8 +30,8 @@ class FailoverWorkload(Strict):
     that namespace.
 
     ``rate`` caps each direction, in I/Os of ``block`` a second. Before the first fault nothing is
-    broken for ``quiet``. Each fault comes ``lead`` after the load has begun, lasts ``hold``, and
-    the load goes on for ``after`` its repair.
+    broken for ``quiet``. Each fault comes ``lead`` after the load has begun, lasts ``hold`` from
+    when it is proven, and the load goes on for ``after`` from when its repair is.
     """
 
     model_config = exactly_one_of("serial", "file")

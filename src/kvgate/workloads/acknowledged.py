@@ -100,7 +100,8 @@ class Writer:
     def start(self, *, rate: float, seconds: float) -> Writing:
         """Start to write; raises DeviceRefusedError, TransportError."""
         argv, refs = self._argv("write", *self._about(), f"{rate:g}", f"{seconds:g}")
-        return Writing(self.witness, argv, seconds + _SLACK_S, refs)
+        stop_file = f"{self.there.folder}/{program.ENOUGH}"
+        return Writing(self.witness, argv, seconds + _SLACK_S, refs, stop_file)
 
     def verify(self, written: Written) -> tuple[Fate, tuple[EvidenceRef, ...]]:
         """Read everything back; raises HarnessError where that came to no end."""
@@ -120,8 +121,10 @@ class Writing:
         argv: Sequence[str],
         deadline_s: float,
         refs: tuple[EvidenceRef, ...],
+        stop_file: str,
     ) -> None:
         self.witness = witness
+        self._stop_file = stop_file
         self.written = Written()
         self.evidence = refs
         self.hung = False
@@ -147,6 +150,10 @@ class Writing:
     def poll(self) -> bool:
         """Tell whether it has ended."""
         return self._process.poll()
+
+    def enough(self) -> None:
+        """Let it write no more; raises TransportError, CommandError."""
+        self.witness.ask(["touch", self._stop_file], timeout_s=_SLACK_S).result.expect_ok()
 
     def end(self, within_s: float) -> CommandResult:
         """Wait for its end, then stop it (``hung``); return how it ended.

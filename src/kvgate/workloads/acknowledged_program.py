@@ -15,13 +15,18 @@ import struct
 import sys
 import threading
 import time
+from pathlib import Path
 
 MAGIC = b"kvgate-ack1"
 _HEAD = struct.Struct(">16sQQQ")
 _UNTIL_S = 3.0  # how long after one thread's error the others have to end
 
+ENOUGH = "enough"
+"""A file beside this program, once there is enough to see."""
+
 _says = threading.Lock()
 _stop = threading.Event()
+_enough = threading.Event()
 
 
 def say(text: str) -> None:
@@ -68,7 +73,10 @@ def uptime() -> float:
 
 
 def write(path: str, size: int, slots: int, seed: int, rate: float, seconds: float) -> None:
-    """Write slots until the time is over or an I/O fails; says ``A``, ``E`` and ``D`` lines."""
+    """Write slots until it is enough or an I/O fails; says ``A``, ``E`` and ``D`` lines.
+
+    It is enough after `seconds`, or once there is a file ENOUGH beside this program.
+    """
     threads = min(4, slots)
     until = time.monotonic() + seconds
     say("B %.3f" % uptime())  # noqa: UP031
@@ -85,6 +93,8 @@ def write(path: str, size: int, slots: int, seed: int, rate: float, seconds: flo
     for each in workers:
         while each.is_alive() and not _stop.is_set():
             each.join(0.1)
+            if Path(__file__).with_name(ENOUGH).exists():
+                _enough.set()
     end = time.monotonic() + _UNTIL_S
     for each in workers:
         each.join(max(0.0, end - time.monotonic()))
@@ -98,7 +108,7 @@ def _write_slots(path: str, size: int, slots: range, seed: int, rate: float, unt
     try:
         fd = opened(path, os.O_RDWR)
         block = mmap.mmap(-1, size)
-        while time.monotonic() < until and not _stop.is_set():
+        while time.monotonic() < until and not (_stop.is_set() or _enough.is_set()):
             slot = slots[(number * 7919) % len(slots)]
             number += 1
             block[:] = content(seed, slot, number, size)

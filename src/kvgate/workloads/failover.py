@@ -1,8 +1,8 @@
 """fio that writes and verifies while paths fail: its jobs, and what it met, from its own logs.
 
 The whole target is written once with checksums. Then each fault gets a run of its own: random
-writes until its time is over, every few of them read back and compared, and after it all of the
-target read back once.
+writes until it is over and repaired, every few of them read back and compared, and after it all of
+the target read back once.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import math
+import secrets
 from collections.abc import Iterator
 
 import fiopy
@@ -18,6 +20,7 @@ from kvgate.errors import NotRunError, ParseError
 from kvgate.model.record import EvidenceRef
 from kvgate.spec.declared import Disk
 from kvgate.spec.failover import FailoverWorkload
+from kvgate.spec.faults import FaultTemplate
 from kvgate.witness import Witness
 from kvgate.workloads import devices, fio, fio_device
 from kvgate.workloads.base import Estimate
@@ -34,9 +37,11 @@ BACKLOG = 64
 
 _JOB_FILES_BYTES = 64 * 10**6
 _MOST_LINES = 200_000  # of the latency log, above which it averages
-_AVERAGED_MS = 10
+_AVERAGED_MS = 10  # at least, over so many
 _SLOWEST_B_PER_S = 1e6
 _SLACK_S = 120.0
+_PROVEN_S = 30.0
+_MOST_ALLOWED_S = 3600.0
 _ESTIMATED_B_PER_S = 200e6
 _AROUND_S = 3.0
 _LOG = "failover"
@@ -138,15 +143,15 @@ def _job(place: Place, workload: FailoverWorkload, name: str) -> fiopy.Job:
     )
 
 
-def jobs(place: Place, workload: FailoverWorkload, runtime_s: float) -> list[fiopy.Job]:
-    """Return the jobs of one fault: writes, verified as they go, for the time; then a read of all.
+def churn(place: Place, workload: FailoverWorkload, runtime_s: float) -> fiopy.Job:
+    """Return the job of one fault: writes, verified as they go, for at most that time.
 
     The latency log has every I/O, or averages over some ms where there would be too many.
     """
-    base = _job(place, workload, "under-fault")
-    averaged = 2 * workload.rate * runtime_s > _MOST_LINES
-    churn = dataclasses.replace(
-        base,
+    ios = 2 * workload.rate * runtime_s
+    averaged_ms = max(_AVERAGED_MS, math.ceil(2000 * runtime_s / _MOST_LINES))
+    return dataclasses.replace(
+        _job(place, workload, "under-fault"),
         runtime_s=runtime_s,
         time_based=True,
         rate_iops=workload.rate,
@@ -154,53 +159,97 @@ def jobs(place: Place, workload: FailoverWorkload, runtime_s: float) -> list[fio
         verify_fatal=True,
         latency_log=f"{place.folder}/{_LOG}",
         log_since_1970=True,
-        log_every_ms=_AVERAGED_MS if averaged else None,
-        log_maximum=True if averaged else None,
+        log_every_ms=averaged_ms if ios > _MOST_LINES else None,
+        log_maximum=True if ios > _MOST_LINES else None,
     )
-    back = dataclasses.replace(
-        base,
-        name="read-back",
+
+
+def _read_back(place: Place, workload: FailoverWorkload) -> fiopy.Job:
+    """Return the job that reads all of the target once, and compares it."""
+    return dataclasses.replace(
+        _job(place, workload, "read-back"),
         pattern=fiopy.Pattern.READ,
-        wait_for_earlier=True,
         fallocate=None,
         continue_on_error="verify",
     )
-    return [churn, back]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Met:
-    """What fio met while a fault was there. ``course`` None: it left no log that can be read."""
+    """What fio met while a fault was there, and when it read all back after it.
 
-    output: fiopy.Output
+    ``course`` None: it left no log that can be read.
+    """
+
+    outputs: tuple[fiopy.Output, ...]
     course: fiopy.Course | None
     problem: str
     evidence: tuple[EvidenceRef, ...]
 
 
-def run(
-    witness: Witness, place: Place, workload: FailoverWorkload, runtime_s: float, told: Told
-) -> Met:
-    """Run the load of one fault to its end; I/O errors and wrong data are part of what it met.
+class Load:
+    """The load of one fault, which goes on until it is told that it is `enough`.
 
-    Raises what `fio.run` does.
+    `run` may be another thread's than `enough`.
     """
-    some = jobs(place, workload, runtime_s)
-    total = int(workload.size.base)
-    output, refs = fio.output_of(
-        witness, some, place, told, deadline_s=_deadline_s(total, runtime_s)
+
+    def __init__(
+        self, witness: Witness, place: Place, workload: FailoverWorkload, told: Told
+    ) -> None:
+        self._witness = witness
+        self._place = place
+        self._workload = workload
+        self._told = told
+        self._stop_file = f"{place.folder}/{secrets.token_hex(4)}.enough"
+
+    def enough(self) -> None:
+        """Let it end now: it has nothing more to measure. Raises TransportError, CommandError."""
+        asked = self._witness.ask(["touch", self._stop_file], timeout_s=_SLACK_S)
+        asked.result.expect_ok()
+
+    def run(self, most_s: float) -> Met:
+        """Run it to its end, after `most_s` at the latest, and read all of the target back.
+
+        I/O errors and wrong data are part of what it met. Raises what `fio.run` does.
+        """
+        total = int(self._workload.size.base)
+        under = churn(self._place, self._workload, most_s)
+        met, refs = self._fio(under, _deadline_s(total, most_s), self._stop_file)
+        runner = HostRunner(self._witness)
+        course, problem = _course([under], runner)
+        back, more = self._fio(_read_back(self._place, self._workload), _deadline_s(total, 0))
+        return Met(
+            outputs=(met, back),
+            course=course,
+            problem=problem,
+            evidence=(*refs, *runner.evidence, *more),
+        )
+
+    def _fio(
+        self, job: fiopy.Job, deadline_s: float, stop_file: str | None = None
+    ) -> tuple[fiopy.Output, tuple[EvidenceRef, ...]]:
+        return fio.output_of(
+            self._witness,
+            [job],
+            self._place,
+            self._told,
+            deadline_s=deadline_s,
+            stop_file=stop_file,
+        )
+
+
+def _course(some: list[fiopy.Job], runner: HostRunner) -> tuple[fiopy.Course | None, str]:
+    """Return what the latency log of the jobs tells, or why it tells nothing; remove the log."""
+    done = runner.run(
+        ["sh", "-c", FETCH, "sh", fiopy.log_files(some, "lat")[0]], timeout_s=_SLACK_S
     )
-    runner = HostRunner(witness)
-    path = fiopy.log_files(some, "lat")[0]
-    done = runner.run(["sh", "-c", FETCH, "sh", path], timeout_s=_SLACK_S)
     fiopy.remove_logs(some, runner)
-    course, problem = None, "fio left no whole log"
-    if done.exit_status == 0 and not done.dropped_bytes:
-        try:
-            course, problem = course_of(done.stdout), ""
-        except ParseError as err:
-            problem = err.message
-    return Met(output=output, course=course, problem=problem, evidence=(*refs, *runner.evidence))
+    if done.exit_status != 0 or done.dropped_bytes:
+        return None, "fio left no whole log"
+    try:
+        return course_of(done.stdout), ""
+    except ParseError as err:
+        return None, err.message
 
 
 def course_of(text: bytes) -> fiopy.Course:
@@ -220,8 +269,22 @@ def _deadline_s(total_bytes: int, runtime_s: float) -> float:
 
 
 def runtime_s(workload: FailoverWorkload, hold_s: float) -> float:
-    """Return for how long the load of a fault that is held for `hold_s` runs."""
+    """Return for how long the load of a fault that is held for `hold_s` runs, its commands apart.
+
+    They, and until both its ends are proven, take what they take.
+    """
     return workload.lead.to("s") + hold_s + workload.after.to("s")
+
+
+def most_s(workload: FailoverWorkload, template: FaultTemplate, hold_s: float) -> float:
+    """Return after what time the load of a fault ends at the latest.
+
+    Commands and proofs may take what the fault allows them, an hour of that at most: a rebuild that
+    takes longer is under load for all of its time only with a long enough 'after'.
+    """
+    commands = 2 * template.times * (template.within.to("s") + template.between.to("s"))
+    allowed = commands + template.back_within.to("s") + max(hold_s, _PROVEN_S)
+    return runtime_s(workload, hold_s) + min(allowed, _MOST_ALLOWED_S)
 
 
 def estimate(workload: FailoverWorkload, holds_s: list[float]) -> Estimate:

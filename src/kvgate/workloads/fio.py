@@ -215,14 +215,20 @@ def measured(witness: Witness, shape: Shape, setting: Setting, place: Place, tol
 
 
 def output_of(
-    witness: Witness, jobs: Sequence[fiopy.Job], place: Place, told: Told, *, deadline_s: float
+    witness: Witness,
+    jobs: Sequence[fiopy.Job],
+    place: Place,
+    told: Told,
+    *,
+    deadline_s: float,
+    stop_file: str | None = None,
 ) -> tuple[fiopy.Output, tuple[EvidenceRef, ...]]:
     """Run `jobs` in `place`; return what fio said, also of I/O errors, and the evidence of it.
 
-    Raises what `run` does.
+    They end early, and well, once the host has a file `stop_file`. Raises what `run` does.
     """
     child = _Child(witness, place, place.runner(witness), *told)
-    output = child.measure(jobs, deadline_s)
+    output = child.measure(jobs, deadline_s, stop_file)
     return output, tuple(child.runner.evidence)
 
 
@@ -309,7 +315,9 @@ class _Child:
             setting.total_bytes / _SLOWEST_B_PER_S + _SLACK_S,
         )
 
-    def measure(self, jobs: Sequence[fiopy.Job], deadline_s: float) -> fiopy.Output:
+    def measure(
+        self, jobs: Sequence[fiopy.Job], deadline_s: float, stop_file: str | None = None
+    ) -> fiopy.Output:
         """Return what fio said, also where it met I/O errors or wrong data."""
         with fio_errors.translated(self.witness), self.around():
             try:
@@ -321,6 +329,7 @@ class _Child:
                     found=self.place.found,
                     on_progress=self._say if self.on_progress else None,
                     cancel=self.cancel,
+                    stop_file=stop_file,
                 ).output
             except (fiopy.FioCancelled, fiopy.FioTimeout):
                 raise

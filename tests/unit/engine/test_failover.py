@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import itertools
 import os
+import re
 import stat
 import threading
 import time
@@ -158,6 +159,27 @@ def test_a_fault_is_proven_and_measured(bench: Bench) -> None:
     assert found["longest_gap"].to("s") > 0
     assert found["least_share"].to("%") > 80
     assert len(answer.evidence) >= 8
+
+
+def test_the_load_goes_on_until_after_the_repair_however_long_that_takes(bench: Bench) -> None:
+    kept = []
+
+    def keep(piece) -> str:
+        kept.append(piece)
+        return os.urandom(32).hex()
+
+    bench.witness = dataclasses.replace(bench.witness, store=keep)
+    undo = bench.script("slow", f"sleep 3; exec {bench.to('live', 'nvme3')}")
+    with loaded(bench, after="500 ms") as under:
+        answer = failover.under_fio(under, bench.template(undo=[undo]), bench.witness)
+        left = sorted(each.name for each in Path(under.place.folder).iterdir())
+    found = values(answer)
+    assert found["recovery_time"].to("s") >= 3
+    assert (found["io_errors"], found["verify_errors"]) == (Quantity.of(0, ""), Quantity.of(0, ""))
+    [ran] = [each for each in kept if b'"under-fault"' in each.stdout]
+    assert int(re.findall(rb'"job_runtime" : (\d+)', ran.stdout)[-1]) >= 4000  # ms
+    assert not [name for name in left if name.endswith((".fio", ".log"))]
+    assert not list(Path().glob("*-verify.state"))
 
 
 def test_what_did_not_happen_measures_nothing(bench: Bench, monkeypatch) -> None:

@@ -100,7 +100,7 @@ def met(*times_s: float, error: int = 0) -> Met:
     output = fiopy.Output(
         jobs=(fiopy.JobResult(name="x", error=error, total_errors=error or None),)
     )
-    return Met(output=output, course=course, problem="", evidence=())
+    return Met(outputs=(output,), course=course, problem="", evidence=())
 
 
 def test_the_longest_gap_is_of_the_time_since_the_fault_began() -> None:
@@ -169,3 +169,16 @@ def test_a_writer_that_hangs_was_told_no_clear_error() -> None:
     found = list(told.of_writer(failed, 10.0))
     assert value(found, "longest_gap") == Quantity.of("3.0", "s")
     assert value(found, "longest_io") == Quantity.of("3.0", "s")
+
+
+@pytest.mark.parametrize(("last_io", "told_of"), [(21, True), (7, False)])
+def test_a_rebuild_that_was_not_under_load_to_its_end_has_no_time(last_io, told_of) -> None:
+    pulled = FaultTemplate.model_validate(
+        {"fault": "drive", "kind": "drive_pulled", "on": "ini", "do": ["true"], "undo": ["true"],
+         "prove": ["true"], "proved_back": ["true"]}
+    )  # fmt: skip
+    loss = Loss(before=BEFORE, taken=frozenset())
+    seen = (BEFORE, at(12), at(30))
+    found = list(failover._readings(pulled, seen, loss, TIMES, met(1, last_io)))
+    time = value(found, "recovery_time")
+    assert (time.to("s") >= 0) if told_of else "the load ended" in time

@@ -64,6 +64,22 @@ def fio_runs_in(folder: Path) -> bool:
     return any(str(folder) in line and "fio" in line and line[0] != "Z" for line in listed)
 
 
+def test_a_file_ends_a_run_early_and_well(tmp_path: Path, fio: str) -> None:
+    stop = tmp_path / "enough"
+    endless = job(tmp_path, runtime_s=600.0, time_based=True)
+    timer = threading.Timer(1.5, stop.touch)
+    timer.start()
+    done = run(
+        [endless], LocalRunner(), folder=str(tmp_path), deadline_s=120, fio=fio, stop_file=str(stop)
+    )
+    timer.join()
+    assert done.output is not None
+    assert not done.output.failed
+    assert done.output.jobs[0].read is not None
+    assert done.output.jobs[0].read.total_ios > 0
+    assert done.finished.elapsed_s < 60
+
+
 def test_a_run_measures_and_leaves_no_job_file(tmp_path: Path, fio: str) -> None:
     done = run([job(tmp_path)], LocalRunner(), folder=str(tmp_path), deadline_s=30, fio=fio)
     assert done.output is not None

@@ -49,6 +49,22 @@ def test_what_was_acknowledged_is_there(file: Path, written: Written) -> None:
     assert fate(written, readback(file)) == Fate((), (), ())
 
 
+def test_it_ends_once_it_is_told_that_it_is_enough(file: Path, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_bytes(Path(PROGRAM).read_bytes())
+    program.with_name(acknowledged_program.ENOUGH).touch()
+    done = subprocess.run(  # else it would write for an hour
+        [sys.executable, program, "write", file, *map(str, (SIZE, SLOTS, 7, 400, 3600))],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    told = Written()
+    for line in done.stdout.splitlines():
+        told.take(line)
+    assert told.errors == []
+    assert told.ended_s is not None
+    assert fate(told, readback(file)) == Fate((), (), ())
+
+
 def spoil(file: Path, slot: int, data: bytes, at: int = 0) -> None:
     with file.open("r+b") as opened:
         opened.seek(slot * SIZE + at)
