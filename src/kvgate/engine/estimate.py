@@ -173,18 +173,25 @@ def _kv(load: KvWorkload) -> Cost:
 
 
 def _level(load: LoadWorkload) -> Cost:
-    """Return what a search costs where every level is just kept: as many as it takes at most.
+    """Return what a search costs: all stored once, and on recompute each level computed.
 
-    Each has three requests a user, so three times as long as one that is as late as it may be.
+    A level has three requests a user, so it takes three times as long as the limit of TTFT at most,
+    and is stopped then. As in `_kv`, restores and decoding are not counted.
     """
+    prefill_s = load.prompt_tokens / _PREFILL_TOK_S
     steps = 2 * load.most.bit_length() + 2 * load.repeats
-    limits = load.level
-    ttft_s = limits.ttft.to("s") if limits.ttft else load.prompt_tokens / _PREFILL_TOK_S
-    tpot_s = limits.tpot.to("s") if limits.tpot else 0.0
-    each = 3 * (ttft_s + load.output_tokens * tpot_s)
-    store = load.sessions * load.prompt_tokens / _PREFILL_TOK_S + 2 * _ENGINE_START_S
-    stored = load.sessions * _session_bytes(load.prompt_tokens)
-    return Cost(len(load.arms) * (store + steps * each), stored * len(load.arms))
+    limit = load.level.ttft
+    level_s = 3 * min(load.most * prefill_s, limit.to("s") if limit else float("inf"))
+    costs = [
+        Cost(steps * level_s + _ENGINE_START_S, 0)
+        if arm == "recompute"
+        else Cost(
+            load.sessions * prefill_s + 2 * _ENGINE_START_S,
+            load.sessions * _session_bytes(load.prompt_tokens),
+        )
+        for arm in load.arms
+    ]
+    return sum(costs, Cost(0, 0))
 
 
 def _session_bytes(tokens: int) -> int:

@@ -66,6 +66,7 @@ class TraceSource:
         self._waiting: dict[str, collections.deque[tuple[trace.Request, float]]] = {}
         self._turns: collections.Counter[str] = collections.Counter()
         self._names: dict[str, str] = {}
+        self._begun_blocks = True
         self._blocks: dict[int, Tokens] = {}
         timed = map(self._timed, itertools.islice(requests, how.most))
         self._requests: Iterator[tuple[trace.Request, float]]
@@ -112,7 +113,11 @@ class TraceSource:
         prompt = self._prompt(request)
         exact = len(prompt) if self.how.text is None else None
         output = self._scaled(request.output_tokens, request.block_tokens)
-        self.issued.add(session, turn, prompt, output, exact)
+        if self._begun_blocks:
+            self._begun_blocks = False
+            self.issued.block = self.how.block or request.block_tokens
+        wanted = request.ids if self.how.text is None else None
+        self.issued.add(session, turn, prompt, output, exact, wanted)
         return Request(
             session=session,
             prompt=as_text(prompt) if self.how.text else tuple(prompt.tolist()),

@@ -27,22 +27,34 @@ class Issued:
         self.block, self.off_tokens = block, off_tokens
         self._made: dict[tuple[str, int], tuple[int, int, Tokens]] = {}
         self._asked: dict[tuple[str, int], int] = {}
+        self._wanted: dict[tuple[str, int], Tokens] = {}
 
     def add(
-        self, session: str, turn: int, prompt: Tokens, output_tokens: int, asked: int | None
+        self,
+        session: str,
+        turn: int,
+        prompt: Tokens,
+        output_tokens: int,
+        asked: int | None,
+        wanted: Tokens | None = None,
     ) -> None:
         """Keep what `prompt` is made of; `asked` is its exact length, None where nobody knows it.
 
-        A text's words are looked at as its tokens are.
+        A text's words are looked at as its tokens are. `wanted` are a trace's own ids of its
+        blocks: what is issued is to share what these do.
         """
         self._made[session, turn] = (len(prompt), output_tokens, block_ids(prompt, self.block))
         if asked is not None:
             self._asked[session, turn] = asked
+        if wanted is not None:
+            self._wanted[session, turn] = wanted
 
     def take(self, other: Issued) -> None:
         """Take what another client of the same load has made."""
+        self.block, self.off_tokens = other.block, other.off_tokens
         self._made |= other._made
         self._asked |= other._asked
+        self._wanted |= other._wanted
 
     def lengths(self, rows: Iterable[Row]) -> tuple[int, int]:
         """Return how many prompts of `rows` have a length that is known, and how many a wrong one.
@@ -59,12 +71,20 @@ class Issued:
             wrong += abs(row.prompt_tokens - asked) > allowed
         return compared, wrong
 
-    def batch(self, rows: Iterable[Row], after_s: float = 0.0) -> Batch | None:
-        """Return the requests of `rows` in order of sending, `after_s` later; None for none."""
-        sent = [row for row in sorted(rows, key=_when) if (row.session, row.turn) in self._made]
+    def batch(
+        self, rows: Iterable[Row], after_s: float = 0.0, *, wanted: bool = False
+    ) -> Batch | None:
+        """Return the requests of `rows` in order of sending, `after_s` later; None for none.
+
+        With `wanted` their blocks are those that a trace told.
+        """
+        known = self._wanted if wanted else self._made
+        sent = [row for row in sorted(rows, key=_when) if (row.session, row.turn) in known]
         if not sent:
             return None
         made = [self._made[row.session, row.turn] for row in sent]
+        ids = [self._wanted[row.session, row.turn] for row in sent] if wanted else []
+        ids = ids or [each[2] for each in made]
         return Batch(
             file="issued",
             block_tokens=self.block,
@@ -72,8 +92,8 @@ class Issued:
             times_s=np.array([after_s + row.sent_s for row in sent], np.float64),
             input_tokens=np.array([each[0] for each in made], np.int64),
             output_tokens=np.array([each[1] for each in made], np.int64),
-            starts=np.cumsum([0, *(len(each[2]) for each in made)], dtype=np.int64),
-            ids=np.concatenate([each[2] for each in made]),
+            starts=np.cumsum([0, *map(len, ids)], dtype=np.int64),
+            ids=np.concatenate(ids),
             sessions=_numbered([row.session for row in sent]),
         )
 
@@ -128,17 +148,22 @@ def came(
 ) -> Came | None:
     """Return what came of a load's parts, one after another; None where nothing was sent.
 
-    A prompt's length is compared where the engine tells it; what failed tells nothing.
+    A prompt's length is compared where the engine tells it; what failed tells nothing. Of a trace
+    the ratio that is asked for is its own, of the requests that were sent.
     """
-    found, after_s, wrong, compared = [], 0.0, 0, 0
+    found, traced, after_s, wrong, compared = [], list[Batch](), 0.0, 0, 0
     for made, rows in issued:
         if (batch := made.batch(rows, after_s)) is not None:
+            if (wanted := made.batch(rows, after_s, wanted=True)) is not None:
+                traced.append(wanted)
             found.append(batch)
             after_s = float(batch.times_s[-1])
         lengths = made.lengths(rows)
         compared, wrong = compared + lengths[0], wrong + lengths[1]
     if not found:
         return None
+    if traced:
+        asked = assess(traced, Question()).shared
     return Came(
         assessment=assess(found, Question()),
         asked=asked,

@@ -1,3 +1,4 @@
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +8,7 @@ import pytest
 
 from kvgate.kv import assess, trace
 from kvgate.load.from_trace import Replay, TraceSource
-from kvgate.load.issued import came
+from kvgate.load.issued import Came, came
 from kvgate.load.prompts import TextRate
 from kvgate.load.rows import Failure, Request, Row
 
@@ -74,7 +75,27 @@ def test_what_is_issued_shares_what_the_trace_shares(path: Path, row_of: Rows) -
     assert found is not None
     traced = assess.assess(trace.batches([path]), assess.Question())
     assert found.assessment.totals.input_tokens == traced.totals.input_tokens
+    assert found.asked == pytest.approx(traced.shared)
     assert abs(found.shared - traced.shared) * traced.totals.input_tokens <= 16
+    assert found.off == ""
+
+
+def test_smaller_blocks_share_as_much_and_a_content_that_does_not_is_told(
+    path: Path, row_of: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def issued() -> Came:
+        source = source_of(path, block=4)
+        rows = [row_of(session=each.session, turn=each.turn) for each in all_of(source)]
+        found = came([(source.issued, rows)])
+        assert found is not None
+        return found
+
+    assert issued().off == ""
+    assert issued().shared > 0.4
+    monkeypatch.setattr("kvgate.load.from_trace.stream_of", lambda *_: next(numbers))
+    numbers = itertools.count()
+    monkeypatch.setattr("kvgate.load.from_trace._AT_HAND", 0)
+    assert "a shared-prefix ratio of 0.000 came of 0." in issued().off
 
 
 def test_blocks_can_be_made_smaller(path: Path) -> None:
