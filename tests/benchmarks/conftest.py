@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -19,6 +19,25 @@ def pytest_configure(config: pytest.Config) -> None:
 def told(request: pytest.FixtureRequest) -> list[str]:
     """Return the lines that are shown at the end, to add to."""
     return request.config.stash[LINES]
+
+
+@pytest.fixture
+def held(told: list[str]) -> Iterator[Callable[..., None]]:
+    """Return what holds a value against its bar and tells it in a line; the test fails at its end.
+
+    ``held(what, value, bar, detail, most=True)`` where the bar is the most that may be.
+    """
+    missed: list[str] = []
+
+    def judge(what: str, value: float, bar: float, detail: str, *, most: bool = False) -> None:
+        met = value <= bar if most else value >= bar
+        line = f"{what}: {value:,.2f} ({detail}); bar {'<=' if most else '>='} {bar:g}: "
+        told.append(line + ("met" if met else "MISSED"))
+        if not met:
+            missed.append(told[-1])
+
+    yield judge
+    assert not missed, "\n".join(missed)
 
 
 @pytest.fixture

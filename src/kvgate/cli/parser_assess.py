@@ -56,7 +56,7 @@ def _sample(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dask",
         metavar="WHERE",
-        help="a sample's parts by analysis nodes: tcp://host:port, ssh:FILE, slurm:N[,key=value…]",
+        help="by analysis nodes (docs/dask.md): tcp://host:port, ssh:FILE, slurm:N[,key=value…]",
     )
 
 

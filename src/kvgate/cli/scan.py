@@ -22,7 +22,7 @@ _SPACED = re.compile(r"([0-9.])([A-Za-z])")
 
 
 def scan_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
-    """Scan and show; 0: all was read, 2: something was left out, 3: a host could not be asked."""
+    """Scan and show; 0: all is well, 2: something is wrong or left out, 3: a host wasn't asked."""
     from kvgate.cli.predict import show
     from kvgate.report.scanned import sheet
 
@@ -43,14 +43,12 @@ def scan_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
 def _code(found: list[Scanned]) -> int:
     if any(each.document is None for each in found):
         return 3
-    return 2 if any(_left_out(each) for each in found) else 0
+    return 2 if any(_has_problems(each) for each in found) else 0
 
 
-def _left_out(scanned: Scanned) -> bool:
-    document = scanned.document
-    return document is not None and bool(
-        document["left_out_bytes"] or document["listed"]["no_entry"]
-    )
+def _has_problems(scanned: Scanned) -> bool:
+    """Tell whether a file could not be read, changed, or is not what it says it is."""
+    return scanned.document is not None and scanned.document["problems"]["count"] > 0
 
 
 def _found(arguments: argparse.Namespace, asked: Asked) -> list[Scanned]:

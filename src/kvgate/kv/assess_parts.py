@@ -100,7 +100,7 @@ def assess_parts(
     if question.rate is None and question.size is None:
         raise UsageError(
             "parts are of a sample: an exact curve can't be put together of them",
-            hint="--rate 1 looks at every block; what an infinite cache hits is exact then",
+            hint="follow it whole; or --rate 1: what an infinite cache hits is exact then",
         )
     gathered = Gathered(follow(paths, options, question))
     assessor: Assessor | None = None

@@ -41,8 +41,12 @@ def _parts(head: str, document: dict[str, Any]) -> Iterator[Part]:
     problems = document["problems"]
     if problems["count"]:
         rows = tuple(Line((each["path"], each["what"])) for each in problems["first"])
-        title = f"{head}{problems['count']} problems"
-        yield Part(title, tables=(Table("the first", ("path", "what"), rows),))
+        count = problems["count"]
+        title = (
+            f"{head}{count:,} problem{'s' * (count != 1)}: not read, changed, or not what it says"
+        )
+        first = "the first" if count > len(rows) else ""
+        yield Part(title, tables=(Table(first, ("path", "what"), rows),))
 
 
 def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:

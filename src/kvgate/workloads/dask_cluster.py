@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import ipaddress
+import re
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +18,9 @@ from typing import Any
 from kvgate.errors import UsageError
 
 _WAIT_S = 120.0
+_HOST = re.compile(
+    r"(?:([\w.-]+)@)?(?:([\w.-]+)|\[([0-9A-Fa-f:.]+)\])(?::(\d{1,5}))?(?:\s+(/\S+))?", re.ASCII
+)
 GONE_S = 60.0
 """Seconds without any worker after which nobody waits for one any more."""
 
@@ -26,9 +32,10 @@ LOOK_S = 2.0
 def connected(where: str) -> Iterator[Any]:
     """Yield a Dask client of the cluster `where`; what was started for it ends with it.
 
-    ``tcp://host:port``: a scheduler that runs. ``ssh:FILE``: the hosts of a file, one a line, the
-    first runs the scheduler. ``slurm:N[,key=value…]``: N jobs with these options of
-    dask-jobqueue's SLURMCluster. Raises UsageError where it can't be had.
+    ``tcp://host:port``: a scheduler that runs. ``ssh:FILE``: a worker for each line of a file,
+    ``[user@]host[:port] [PYTHON]``; the first host also runs the scheduler.
+    ``slurm:N[,key=value…]``: N jobs with these options of dask-jobqueue's SLURMCluster. Raises
+    UsageError where it can't be had.
     """
     distributed = _module("distributed", "dask")
     with contextlib.ExitStack() as stack:
@@ -65,10 +72,7 @@ class Watch:
 def _target(where: str, distributed: Any, stack: contextlib.ExitStack) -> Any:
     kind, _, rest = where.partition(":")
     if kind == "ssh":
-        hosts = _hosts(rest)
-        options = {"nthreads": 1}
-        cluster = distributed.SSHCluster(hosts, worker_options=options)
-        return stack.enter_context(cluster)
+        return stack.enter_context(distributed.SSHCluster(**_over_ssh(rest)))
     if kind == "slurm":
         count, options = _slurm(rest)
         jobqueue = _module("dask_jobqueue", "dask-slurm")
@@ -83,16 +87,49 @@ def _target(where: str, distributed: Any, stack: contextlib.ExitStack) -> Any:
     return where
 
 
-def _hosts(name: str) -> list[str]:
-    """Return the hosts of a file, one a line; the first also runs the scheduler."""
+def _over_ssh(name: str) -> dict[str, Any]:
+    """Return what Dask's SSHCluster takes for the hosts of a file, the first as scheduler too."""
     try:
         lines = Path(name).read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as err:
         raise UsageError(f"--dask ssh:{name}: {err}") from err
-    hosts = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    told = [(at, line.strip()) for at, line in enumerate(lines, 1)]
+    hosts = [_host(f"{name}: line {at}", line) for at, line in told if line and line[0] != "#"]
     if not hosts:
         raise UsageError(f"--dask ssh:{name}: the file names no host")
-    return [hosts[0], *hosts]
+    hosts.insert(0, hosts[0])
+    first = hosts[0][0]
+    listens = {"host": first} if _is_address(first) else {}  # a name may be another one there
+    return {
+        "hosts": [host for host, _, _ in hosts],
+        "connect_options": [options for _, options, _ in hosts],
+        "remote_python": [python for _, _, python in hosts],
+        "worker_options": {"nthreads": 1},
+        "scheduler_options": {"dashboard": False, **listens},
+    }
+
+
+def _host(where: str, line: str) -> tuple[str, dict[str, Any], str]:
+    """Return the host, asyncssh's options and the Python of a line; raises UsageError."""
+    found = _HOST.fullmatch(line)
+    if found is None:
+        raise UsageError(
+            f"--dask ssh:{where}: '{line[:80]}' is no host",
+            hint="write [user@]host[:port], and where Python isn't the same as here, its path",
+        )
+    user, plain, bracketed, port, python = found.groups()
+    options: dict[str, Any] = {} if user is None else {"username": user}
+    if port is not None:
+        options["port"] = int(port)
+    return bracketed or plain, options, python or sys.executable
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _slurm(text: str) -> tuple[int, dict[str, Any]]:

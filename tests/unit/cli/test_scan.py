@@ -44,11 +44,13 @@ def test_json_is_the_document(tree: Path, capsys: pytest.CaptureFixture[str]) ->
     assert found["kinds"][0]["files"] == 2
 
 
-def test_what_is_left_out_makes_it_2(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_wrong_or_left_out_makes_it_2(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tree / "lie.safetensors").write_bytes(b"none")
-    assert main(["scan", str(tree), "--jobs", "1"]) == 0  # all was read
-    assert "1 problems" in capsys.readouterr().out
-    document = {"left_out_bytes": 5, "listed": {"no_entry": 0}}
+    assert main(["scan", str(tree), "--jobs", "1"]) == 2  # all was read, but it is not what it says
+    assert "1 problem:" in capsys.readouterr().out
+    document = {"problems": {"count": 1}}
     from kvgate.cli import scan as verb
     from kvgate.errors import CommandError
     from kvgate.workloads.scan import Scanned

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,19 @@ from kvgate.kv.assess_parts import Gathered, assess_parts, follow_part
 from kvgate.kv.reuse_sampled import PARTS
 from kvgate.kv.trace import Options, batches
 from kvgate.report.assessed import document
+from kvgate.transport.sshd import PrivateSshd
 from kvgate.workloads import assess_dask, dask_cluster, scan, scan_dask
 from kvgate.workloads.scanner.course import Settings
 from kvgate.workloads.scanner.engine import Asked, Progress
 
+SBATCH = """#!/bin/sh
+sh "$1" >"$JOBS/log" 2>&1 &
+: >"$JOBS/job-$!"
+echo "Submitted batch job $!"
+"""
+SCANCEL = """#!/bin/sh
+for job in "$@"; do kill "$job"; done
+"""
 HOW = ("elapsed_s", "through_cache_bytes")
 
 
@@ -37,12 +47,17 @@ def content(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_cluster_that_is_none_is_refused(tmp_path: Path) -> None:
-    for where, why in {
+    (tmp_path / "bad").write_text("node1\n-oProxyCommand=x\n")
+    (tmp_path / "empty").write_text("# none\n")
+    for named, why in {
         "here": "is no cluster",
         "ssh:/none": "No such file",
+        "ssh:{bad}": "bad: line 2: '-oProxyCommand=x' is no host",
+        "ssh:{empty}": "names no host",
         "slurm:many": "no number of jobs",
         "slurm:2,queue": "no key=value",
     }.items():
+        where = named.format(bad=tmp_path / "bad", empty=tmp_path / "empty")
         with pytest.raises(UsageError, match=why), dask_cluster.connected(where):
             pytest.fail("there is no such cluster")
 
@@ -162,25 +177,80 @@ def test_parts_that_do_not_fit_are_refused(trace: Path) -> None:
         assess_parts([str(trace)], Options(), Question(), lambda *_: parts)
 
 
+def kill_worker_of(future: Any) -> None:
+    """Kill the worker that computes `future`, or holds it."""
+    client = future.client
+    while not (holders := [at for at, keys in client.processing().items() if keys]):
+        if future.done():
+            holders = next(iter(client.who_has([future]).values()))
+            break
+    first = holders[0]
+    os.kill(client.run(os.getpid, workers=[first])[first], signal.SIGKILL)
+
+
 @pytest.mark.whole
+@pytest.mark.parametrize("question", [Question(), Question(rate=1.0)], ids=["exact", "parts"])
 def test_dask_assesses_as_one_machine_though_a_worker_is_killed(
-    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, question: Question
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    question = Question(rate=1.0)
     once = document(assess(batches([trace]), question), ["t"])
-    with cluster(2) as (address, workers):
-        really = assess_dask._result
+    really, killed = assess_dask._result, []
 
-        def killing(future: Any, part: int, watch: Any) -> Any:
-            found = really(future, part, watch)
-            if part == 0:
-                os.kill(workers[0].pid, signal.SIGKILL)
-            return found
+    def killing(future: Any, what: str, watch: Any) -> Any:
+        if not killed:
+            killed.append(kill_worker_of(future))
+        return really(future, what, watch)
 
+    with cluster(2) as (address, _):
         monkeypatch.setattr(assess_dask, "_result", killing)
         found = assess_dask.assess([str(trace)], Options(), question, address)
+    assert killed
     assert document(found, ["t"]) == once
+
+
+@pytest.mark.whole
+def test_a_cluster_over_ssh_assesses_and_scans(
+    sshd: PrivateSshd, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dask's own deployer by a real sshd, found as a user's ssh finds it: by ~/.ssh/config."""
+    entry = sshd.host_entry()
+    (tmp_path / ".ssh").mkdir()
+    known = f"IdentityFile {entry['key']['file']}\nUserKnownHostsFile {entry['known_hosts']}\n"  # type: ignore[index]
+    (tmp_path / ".ssh" / "config").write_text(f"Host 127.0.0.1\n{known}")
+    hosts = tmp_path / "hosts.txt"
+    hosts.write_text(f"# analysis nodes\n\n{entry['user']}@127.0.0.1:{entry['port']}\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    once = document(assess(batches([trace]), Question()), ["t"])
+    found = assess_dask.assess([str(trace)], Options(), Question(), f"ssh:{hosts}")
+    assert document(found, ["t"]) == once
+
+
+@pytest.mark.whole
+def test_a_cluster_under_slurm_is_what_its_jobs_start(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """dask-jobqueue's scripts run by an sbatch that starts them at once, here."""
+    pytest.importorskip("dask_jobqueue")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, text in {"sbatch": SBATCH, "scancel": SCANCEL}.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("JOBS", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    once = document(assess(batches([trace]), Question(rate=1.0)), ["t"])
+    where = "slurm:2,memory=1GB,interface=lo"
+    found = assess_dask.assess([str(trace)], Options(), Question(rate=1.0), where)
+    assert document(found, ["t"]) == once
+    jobs = [int(each.name.removeprefix("job-")) for each in tmp_path.glob("job-*")]
+    assert len(jobs) == 2
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{job}").exists() for job in jobs) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(Path(f"/proc/{job}").exists() for job in jobs)  # cancelled with the cluster
 
 
 def test_without_any_worker_it_ends_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
