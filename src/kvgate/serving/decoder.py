@@ -12,15 +12,14 @@ token sits in its own row or one that BLAS treats alike (`serving.seating`).
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import mmap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from kvgate.serving.config import ModelConfig
+from kvgate.serving.memory import MEMORY
 from kvgate.serving.seating import Seating, row_classes
 from kvgate.serving.weights import Array, Layer, Weights
 
@@ -31,17 +30,20 @@ EPSILON = np.float32(1e-5)
 class Cache:
     """The KV of one sequence: blocks of `config.block_shape`, page-aligned, zero at first.
 
-    Zero matters: a masked position is multiplied by an exact 0, which NaN would survive.
+    Zero matters: a masked position is multiplied by an exact 0, which NaN would survive. With
+    `cleared` False the blocks may be anything until they are read into or `clear` is called.
     """
 
-    def __init__(self, config: ModelConfig, tokens: int) -> None:
+    def __init__(self, config: ModelConfig, tokens: int, *, cleared: bool = True) -> None:
         self.blocks = -(-tokens // config.block)
-        memory = mmap.mmap(-1, self.blocks * config.block_bytes)
-        with contextlib.suppress(OSError):  # fewer page faults while chunks are read into it
-            memory.madvise(mmap.MADV_HUGEPAGE)
-        self.kv: Array = np.frombuffer(memory, dtype=np.float32).reshape(
-            (self.blocks, *config.block_shape)
-        )
+        memory, self._zero = MEMORY.take(self.blocks * config.block_bytes)
+        self.kv: Array = memory.view(np.float32).reshape((self.blocks, *config.block_shape))
+        if cleared:
+            self.clear(0, used=0)
+
+    def clear(self, start: int, *, used: int) -> None:
+        """Make all blocks from `start` on zero; of new memory only those up to `used` are not."""
+        self.kv[start : used if self._zero else None] = 0
 
     def bytes_of(self, block: int) -> memoryview:
         """Return the memory of one block, to be written to disk or read into."""

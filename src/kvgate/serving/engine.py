@@ -14,7 +14,7 @@ from aiohttp import web
 
 from kvgate.serving.api import Api
 from kvgate.serving.config import model_named
-from kvgate.serving.decoder import Decoder
+from kvgate.serving.decoder import Cache, Decoder
 from kvgate.serving.launch import Options
 from kvgate.serving.metrics import Metrics
 from kvgate.serving.pool import PoolOptions
@@ -41,6 +41,7 @@ async def serve(options: Options, told: Callable[[dict[str, object]], None] | No
         )
         tier = Tier(options.kv_path, config, fingerprint(config, options.seed), metrics, how)
     decoder = Decoder(config, generate(config, options.seed))
+    Cache(config, config.max_tokens).kv[:] = 0  # memory for the first prompts is touched now
     scheduler = Scheduler(decoder, tier, metrics, threads=options.threads, slots=options.slots)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

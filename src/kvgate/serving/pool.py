@@ -20,6 +20,7 @@ import mmap
 import os
 import pathlib
 import threading
+import time
 import uuid
 from collections.abc import Collection, Iterator, Sequence
 
@@ -30,6 +31,7 @@ from kvgate.serving.ledger import Ledger
 
 _NAME_DIGITS = 32
 _TAG_DIGITS = 16
+_TOUCHED_S = 5.0  # how old a file's last use is before it is noted again
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +114,8 @@ class Pool:
         CodecMissingError for one that can't be read here, OSError where the disk fails.
         """
         with self._open(link.name) as descriptor:
-            size = os.fstat(descriptor).st_size
+            told = os.fstat(descriptor)
+            size = told.st_size
             page, packed = self._page(), payload
             if not 0 < size - PAGE_BYTES <= len(payload) or size % PAGE_BYTES:
                 raise ParseError(f"chunk {link.name}: {size} B is no size of a chunk")
@@ -120,8 +123,9 @@ class Pool:
                 packed = self._packed(size - PAGE_BYTES)
             if (got := os.preadv(descriptor, [page, packed], 0)) != size:
                 raise ParseError(f"chunk {link.name}: {got} of {size} B could be read")
-            with contextlib.suppress(OSError):
-                os.utime(descriptor)  # what was used last is evicted last
+            if time.time() - told.st_mtime > _TOUCHED_S:  # what was used last is evicted last
+                with contextlib.suppress(OSError):
+                    os.utime(descriptor)
         facts = self._facts(page[:], link.name)
         if link.tag != _tag(key, facts.sha256):
             raise ParseError(f"chunk {key}: its link leads to another chunk, {link.name}")

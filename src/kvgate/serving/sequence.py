@@ -99,7 +99,8 @@ class Generation:
     def restore(self, decoder: Decoder, tier: Tier | None, metrics: Metrics) -> None:
         """Make the cache and fill it from the tier; at least the last token stays to compute."""
         config = decoder.config
-        self._cache = Cache(config, self.prompt_tokens + self.max_tokens)
+        total = self.prompt_tokens + self.max_tokens
+        self._cache = Cache(config, total, cleared=tier is None)
         if tier is None:
             return
         self._keys = self._keys_of(tier, self.prompt_tokens)

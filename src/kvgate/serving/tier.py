@@ -89,7 +89,7 @@ class Tier:
         apply = map if self.options.readers == 1 else self._readers.map
         came = list(apply(self._bring, range(len(sources)), keys, sources, itertools.repeat(cache)))
         used = next((n for n, each in enumerate(came) if each is not _Came.WHOLE), len(came))
-        cache.kv[used : len(sources)] = 0
+        cache.clear(used, used=len(sources))
         hot = sum(not isinstance(source, Link) for source in sources[:used])
         missed = len(keys) - len(sources) + came.count(_Came.GONE)
         self._metrics.add("kvgate:hot_chunks_hit_total", hot)
