@@ -52,7 +52,7 @@ def verdicts_step(run: Path) -> Step:
     Seals of additions can be made anew by anybody; what the run itself proves can't.
     """
     try:
-        wrong = [*_forged(run), *_other_parties(run)]
+        wrong = [*_forged(run), *_other_parties(run), *_disposed(run)]
     except KvgateError as err:
         wrong = [Problem("findings.json", "altered", f"it can't be judged again: {err.message}")]
     return Step(0, *VERDICTS, "FAILED" if wrong else "ok", problems=tuple(wrong))
@@ -79,6 +79,14 @@ def _forged(run: Path) -> list[Problem]:
         )
         for key in wrong
     ]
+
+
+def _disposed(run: Path) -> list[Problem]:
+    """Return what was frozen as disposition and isn't what the findings and waivers give."""
+    from kvgate.engine.disposing import altered
+
+    parts = [text.partition(": ") for text in altered(run)]
+    return [Problem(name, "altered", what) for name, _, what in parts]
 
 
 def _other_parties(run: Path) -> list[Problem]:

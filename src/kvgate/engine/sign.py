@@ -12,21 +12,20 @@ from pathlib import Path
 from typing import Any
 
 from kvgate.engine.control import APPROVED, criteria_files, criteria_table
+from kvgate.engine.decision import decision as decide
+from kvgate.engine.decision import proposed
 from kvgate.engine.finish import half_finished
 from kvgate.engine.stamp import ask_stamp
 from kvgate.engine.workspace import Setup, Workspace
-from kvgate.errors import StoreError, UsageError
-from kvgate.model.verdict import Verdict
+from kvgate.errors import StoreError
 from kvgate.spec.control import Control, Party, Signatory
 from kvgate.store import disk
 from kvgate.store.canonical import parse
-from kvgate.store.findings import read_findings
 from kvgate.store.registered import CONTROL_INPUT
 from kvgate.store.seal import seal
 from kvgate.store.signature import check, public_blob, sign
 from kvgate.store.statement import (
     ARCHIVE,
-    DECISIONS,
     PROTOCOL,
     RESULTS,
     SIGNATURES,
@@ -62,9 +61,10 @@ def sign_results(
 ) -> Signed:
     """Sign the sealed layers of `run`, seal the signature in a layer of its own, and return it.
 
-    `decision` is of `DECISIONS`; left out it is ``accepted`` where all passed, and where the run
-    can't be an acceptance ``witnessed``. Raises UsageError for what can't be decided so, StoreError
-    where the run is not sealed and whole, or the key is not a registered one.
+    `decision` is of `DECISIONS`; left out it is what is proposed, where that is an acceptance; the
+    conditions of its waivers stand in the statement before `conditions`. Raises UsageError for
+    what can't be decided so, StoreError where the run is not sealed and whole, or the key is not
+    a registered one.
     """
     state, story = inspect(run)
     if not state.ok or half_finished(run):
@@ -74,14 +74,15 @@ def sign_results(
             hint="`kvgate verify` names every problem; `kvgate seal` seals what was added",
         )
     manifest = parse((run / "manifest.json").read_bytes())
-    verdict = read_findings(run).verdict
+    disposed = proposed(run)
     barred = no_acceptance(manifest, story)
+    decided, under = decide(run.name, decision, disposed, barred, conditions)
     of = {
         "acceptance": not barred,
         "why_not": list(barred),
-        "verdict": str(verdict),
-        "decision": _decision(run.name, decision, verdict, barred, conditions),
-        "conditions": list(conditions),
+        "verdict": str(disposed.verdict),
+        "decision": decided,
+        "conditions": list(under),
         "layers": {layer.name: layer.digest for layer in state.layers},
     }
     control = control_of(run)
@@ -90,35 +91,6 @@ def sign_results(
     path = _free(run / SIGNATURES, f"{RESULTS}-{signer.role}")
     _write(path, statement, armour, stamp)
     return Signed(statement, path, seal(run))
-
-
-def _decision(
-    run: str, wanted: str, verdict: Verdict, barred: Sequence[str], conditions: Sequence[str]
-) -> str:
-    """Return what the signer decides; raises UsageError for what nobody can."""
-    if barred and wanted != "witnessed":
-        raise UsageError(
-            f"{run}: can't be signed as an acceptance: {'; '.join(barred)}",
-            hint="--decision witnessed signs it as a record, which accepts nothing",
-        )
-    passed = verdict is Verdict.PASS
-    decided = wanted or ("accepted" if passed else "")
-    if decided not in DECISIONS:
-        raise UsageError(
-            f"{run}: its verdict is {verdict}: say what you decide with --decision",
-            hint=f"one of {', '.join(DECISIONS)}",
-        )
-    if decided == "accepted" and not passed:
-        raise UsageError(
-            f"{run}: its verdict is {verdict}, so it can't be accepted without conditions",
-            hint="--decision accepted_with_conditions --condition 'what, by whom, until when'",
-        )
-    if (decided == "accepted_with_conditions") != bool(conditions):
-        raise UsageError(
-            "conditions and --decision accepted_with_conditions go together",
-            hint="--condition 'what, by whom, until when', once for each",
-        )
-    return decided
 
 
 def sign_protocol(workspace: Workspace, setup: Setup, signer: Signer) -> Signed:

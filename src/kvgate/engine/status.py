@@ -6,11 +6,11 @@ import dataclasses
 import datetime
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
 
-from kvgate.engine import attested, disposing, waivers
+from kvgate.engine import attested, disposing, signing, waivers
 from kvgate.engine.lineage import Lineage, lineage
 from kvgate.engine.scope_out import parent
+from kvgate.engine.signing import Step
 from kvgate.engine.workspace import frozen_setup
 from kvgate.errors import KvgateError
 from kvgate.model.disposed import Disposed, Effect, Standing
@@ -19,18 +19,7 @@ from kvgate.spec.waiver import APPROVERS
 from kvgate.store import attested as answers_of
 from kvgate.store.reader import RunReader
 
-State = Literal["done", "missing", "barred"]
 _NAMED = 6
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One thing between a run and its signatures: its state, who does it, and how."""
-
-    what: str
-    state: State
-    by: str = ""
-    next: str = ""  # a command
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +56,7 @@ def status(run: Path, folder: Path | None, at: datetime.datetime) -> Status:
         *(Step(what=text, state="missing", by="whoever wrote it") for text in known.problems),
         *(_waiver(each) for each in disposed.effects),
         *_frozen(run, disposed, name),
+        *signing.steps(found),
     )
     return Status(run=name, lineage=found.names, disposed=disposed, steps=steps)
 

@@ -100,15 +100,23 @@ def test_a_failed_run_is_not_accepted_without_conditions(site: Site, verify: Ver
     run = site.run("9 ms")
     with pytest.raises(UsageError, match="say what you decide"):
         sign_results(run, site.signer("buyer"))
-    with pytest.raises(UsageError, match="can't be accepted without conditions"):
-        sign_results(run, site.signer("buyer"), decision="accepted")
-    with pytest.raises(UsageError, match="go together"):
-        sign_results(run, site.signer("buyer"), decision="accepted_with_conditions")
-    with pytest.raises(UsageError, match="go together"):
+    for decision in ("accepted", "accepted_with_conditions"):  # that takes waivers of both parties
+        with pytest.raises(UsageError, match="it can't be accepted"):
+            sign_results(run, site.signer("buyer"), decision=decision, conditions=["new fan, Ada"])
+    with pytest.raises(UsageError, match="goes with --decision accepted_with_conditions"):
         sign_results(run, site.signer("buyer"), decision="rejected", conditions=["x"])
-    sign_results(
-        run, site.signer("buyer"), decision="accepted_with_conditions", conditions=["new fan, Ada"]
-    )
+    sign_results(run, site.signer("buyer"), decision="rejected")
+    assert "rejected" in verify(run)[1]
+
+
+@pytest.mark.whole
+def test_a_good_run_may_be_accepted_under_conditions_of_ones_own(
+    site: Site, verify: Verify
+) -> None:
+    run, mine = site.run(), site.signer("buyer")
+    with pytest.raises(UsageError, match="nothing is open"):
+        sign_results(run, mine, decision="accepted_with_conditions")
+    sign_results(run, mine, decision="accepted_with_conditions", conditions=["new fan, Ada"])
     assert "on condition: new fan, Ada" in verify(run)[1]
 
 
