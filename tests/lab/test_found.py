@@ -37,6 +37,7 @@ def judged(lab: Running, workspace: Callable[..., Workspace], tmp_path: Path) ->
         site = workspace(tmp_path / "site", ("test_failover.py",), JUDGED, {"failover": load})
         told: dict[str, Any] = yaml.safe_load(lab.places.inventory.read_text("utf-8"))
         for fault in told["faults"]:
+            fault["on"] = fault.pop(True)  # what PyYAML takes `on` for
             fault.update(changed.get(fault["fault"].replace("-", "_"), {}))
         return site.run(told, "--yes-destroy", SERIAL)
 
