@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kvgate.kv.assess import Assessment, Question, assess
 from kvgate.kv.trace import Batch
 from kvgate.load.prompts import Tokens, block_ids
 from kvgate.load.rows import Row
+
+if TYPE_CHECKING:
+    from kvgate.kv.assess import Assessment
 
 BLOCK = 16
 """Tokens of a block that is looked at: what engines share prefixes by at their finest."""
@@ -151,6 +154,8 @@ def came(
     A prompt's length is compared where the engine tells it; what failed tells nothing. Of a trace
     the ratio that is asked for is its own, of the requests that were sent.
     """
+    from kvgate.kv.assess import Question, assess  # with Numba: a second before any load
+
     found, traced, after_s, wrong, compared = [], list[Batch](), 0.0, 0, 0
     for made, rows in issued:
         if (batch := made.batch(rows, after_s)) is not None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kvgate.cli import main
+from kvgate.load import parts
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -209,6 +210,34 @@ def test_a_trace_is_replayed_when_it_says(
     assert (code, found["parts"][0]["requests"]) == (0, 3)
     assert {len(body["prompt"]) for _, body in server.asked} == {37}
     assert found["issued"]["shared"] == pytest.approx(2 * 32 / (3 * 37))
+
+
+def test_sessions_that_arrive_are_an_open_loop(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, text = told(capsys, server.url, *SMALL, "--rate", "100", "--steady", "--json")
+    (part,) = json.loads(text)["parts"]
+    assert (code, part["requests"], part["held_back"], part["unsent"]) == (0, 10, 0, 0)
+    assert part["name"] == "100 sessions a second"
+
+
+def test_what_was_answered_is_kept_when_it_is_interrupted(
+    server: Server,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    honest = parts.run_part
+
+    def interrupted(*words: Any, **options: Any) -> None:
+        honest(*words, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(parts, "run_part", interrupted)
+    rows = tmp_path / "rows.jsonl"
+    code, text = told(capsys, server.url, *SMALL, "--rows", str(rows))
+    assert (code, text) == (3, "kvgate: interrupted\n")
+    assert len(rows.read_text().splitlines()) == 10
 
 
 def test_r2_stores_all_and_restores_as_many_as_are_under_way(
