@@ -37,7 +37,7 @@ printf '%032d\n' "$id" >/etc/machine-id
 /usr/lib/systemd/systemd-udevd --daemon
 udevadm trigger --action=add --subsystem-match=net --subsystem-match=nvme --subsystem-match=block \
     --subsystem-match=pci --subsystem-match=virtio
-udevadm settle -t 20
+udevadm settle -t 120 # an emulated CPU on a busy machine takes its time
 
 # A network port is told by its MAC address, 52:54:00:77:NETWORK:ID: 00 management, 0a A, 0b B.
 port() { # its name now, its name to be, its address, its MTU
@@ -46,6 +46,8 @@ port() { # its name now, its name to be, its address, its MTU
     ip addr add "$3" dev "$2"
     ip link set "$2" up
 }
+ports() { cat /sys/class/net/*/address | grep -c '^52:54:00:77:'; }
+for ((tries = 0; tries < 300 && $(ports) < 3; tries++)); do sleep 0.2; done
 ip link set lo up
 for path in /sys/class/net/*; do
     case $(<"$path/address") in
