@@ -6,6 +6,7 @@ They are made from the models, so that they can't differ: `schema.py` writes the
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
 import enum
 import json
@@ -31,7 +32,7 @@ from kvgate.spec.claims import Claims
 from kvgate.spec.gate import Gate
 from kvgate.spec.inventory import Inventory
 from kvgate.spec.plan import Plan
-from kvgate.store import findings
+from kvgate.store import findings, statement
 from kvgate.store.layout import FORMAT
 from kvgate.store.manifest import Manifest
 
@@ -111,6 +112,8 @@ class _Walk:
             return {"anyOf": [self.of(each) for each in arguments]}
         if origin in (tuple, list) and (origin is list or arguments[1:] == (...,)):
             return {"type": "array", "items": self.of(arguments[0])}
+        if origin is collections.abc.Mapping and arguments[1] is Any:
+            return {"type": "object"}
         if origin is dict and arguments[0] is str:
             return {"type": "object", "additionalProperties": self.of(arguments[1])}
         raise TypeError(f"no schema for {kind}")
@@ -161,6 +164,7 @@ def schemas() -> dict[str, Schema]:
         "run": _Walk().root(Manifest, FORMAT, more=True),
         "findings": _Walk().root(RunResult, findings.FORMAT),
         "report": report.root(views.Page, document.FORMAT),
+        "statement": _Walk().root(statement.Statement, statement.FORMAT),
     }
 
 

@@ -19,12 +19,13 @@ from kvgate.errors import SpecError
 from kvgate.report.render import render
 from kvgate.spec import load, yamlfile
 from kvgate.store.reader import RunReader
+from kvgate.store.statement import Statement, now_text
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = Path(__file__).resolve().parent / "site"
 KINDS = (
     *("gate", "plan", "inventory", "baseline", "bom", "adapter", "claims", "published"),
-    *("run", "findings", "report"),
+    *("run", "findings", "report", "statement"),
 )
 
 
@@ -113,6 +114,13 @@ def test_a_run_begun_today_is_as_described(tmp_path: Path) -> None:
     setup = load_setup(workspace, tmp_path / "gates/plans/rehearsal.yaml", inventory)
     run = create_run(workspace, setup, gates=["G1"], command=["kvgate", "run"])
     assert problems("run", RunReader(run).manifest) == []
+
+
+def test_a_statement_signed_today_is_as_described() -> None:
+    of = {"seq": 1, "head": "0" * 64, "at": "the opening of G1"}
+    made = Statement("journal_head", "r", "buyer", "", "", "p", now_text(), "", of)
+    assert problems("statement", json.loads(made.content())) == []
+    assert problems("statement", json.loads(made.content()) | {"more": 1})
 
 
 HOST = {"roles": ["serving"], "address": "192.0.2.1"}
