@@ -138,3 +138,32 @@ def test_what_breaks_is_told_and_harms_no_other(scheduling) -> None:
     assert fine.over.wait(10)
     assert broken.steps[0].error.startswith("IndexError")
     assert metrics.count("kvgate:requests_refused_total") == 1
+
+
+def test_a_slot_is_free_again_when_its_holder_is_gone(decoder: Decoder) -> None:
+    metrics = Metrics("pico")
+    scheduler = Scheduler(decoder, None, metrics, threads=1, slots=1)
+    try:
+        begun, first = threading.Event(), Listener([], "first")
+
+        def hold(step: Step) -> None:
+            first(step)
+            begun.set()
+
+        holder = Generation((1,), 900, hold)
+        gone = Generation((2,), 5, Listener([], "gone"))
+        last = Listener([], "last")
+        scheduler.submit(holder)
+        assert begun.wait(10)
+        scheduler.submit(gone)
+        scheduler.submit(Generation((3,), 2, last))
+        gauges = scheduler.gauges()
+        assert (gauges["vllm:num_requests_running"], gauges["vllm:num_requests_waiting"]) == (1, 2)
+        assert gauges["vllm:kv_cache_usage_perc"] > 0.5
+        gone.cancelled = holder.cancelled = True
+        assert last.over.wait(20)
+        assert len(first.steps) < 900
+        assert metrics.count("kvgate:requests_cancelled_total") == 2
+        wait_until(lambda: set(scheduler.gauges().values()) == {0})
+    finally:
+        scheduler.close()
