@@ -33,6 +33,7 @@ _MOST = 24  # charts of one gate
 _ROWS = 60
 _TIME = re.compile(r"(begun|proven|undone|repaired) ([0-9]{1,10}\.[0-9]{2}) s", re.ASCII)
 _ACK = re.compile(rb"^A \d{1,12} \d{1,12} (\d{1,10}\.\d{3}) (\d{1,7}\.\d{6})$", re.MULTILINE)
+_ERROR = re.compile(rb"^E \d{1,12} \d{1,12} (\d{1,10}\.\d{3}) \d{1,5}$", re.MULTILINE)
 _NOTE = (
     "0 s is when the fault's command was begun, by the initiator's uptime. Thick: live and "
     "optimized; thin, with its state: not."
@@ -49,6 +50,7 @@ class Told:
     moments: tuple[Moment, ...]
     ios: tuple[tuple[float, float], ...]  # seconds of uptime, longest latency in ms since then
     gap: tuple[float, float] | None  # the longest time without an I/O: from when to when
+    error: float | None = None  # when the first I/O error ended a writer
 
 
 def charts(gate: str, taken: Iterable[Measurement], sources: Sources) -> Iterator[Chart]:
@@ -68,7 +70,7 @@ def _told(each: Measurement, sources: Sources) -> Told:
     times = {name: float(at) for name, at in _TIME.findall(str(each.value))}
     moments: tuple[Moment, ...] = ()
     ios: tuple[tuple[float, float], ...] = ()
-    gap = None
+    gap, error = None, None
     pieces = tuple(_pieces(each, sources))
     for piece in pieces:
         if paths_script.BEGIN in piece.command and not moments:
@@ -77,9 +79,10 @@ def _told(each: Measurement, sources: Sources) -> Told:
         if FETCH in piece.command and moments:
             ios, gap = _fio(piece.stdout, moments[0], times.get("begun", 0.0))
         elif acks := _ACK.findall(piece.stdout):
-            ios, gap = _acks(acks, times.get("begun", 0.0))
+            error = min(map(float, _ERROR.findall(piece.stdout)), default=None)
+            ios, gap = _acks(acks, error, times.get("begun", 0.0))
     kind = each.labels.get("kind", "")
-    return Told(each.labels.get("fault", "?"), kind, times, moments, ios, gap)
+    return Told(each.labels.get("fault", "?"), kind, times, moments, ios, gap, error)
 
 
 def _pieces(each: Measurement, sources: Sources) -> Iterator[Evidence]:
@@ -120,14 +123,17 @@ def _fio(
 
 
 def _acks(
-    acks: Sequence[tuple[bytes, bytes]], begun: float
+    acks: Sequence[tuple[bytes, bytes]], error: float | None, begun: float
 ) -> tuple[tuple[tuple[float, float], ...], tuple[float, float] | None]:
-    """Return the longest acknowledged write of each half second, and the longest gap."""
+    """Return the longest acknowledged write of each half second, and the longest gap.
+
+    An error ends the silence before it.
+    """
     most: dict[int, float] = {}
     for at, took in acks:
         half = int(2 * float(at))
         most[half] = max(most.get(half, 0.0), 1000 * float(took))
-    times = sorted(float(at) for at, _ in acks)
+    times = sorted([*(float(at) for at, _ in acks), *([] if error is None else [error])])
     return tuple((half / 2, ms) for half, ms in sorted(most.items())), _longest(
         list(itertools.pairwise(times)), begun
     )
@@ -220,7 +226,7 @@ def _lane(
             continue
         board.rect(left, top + 21, max(right - left, 1.5), 4, "fault-edge", tip)
         if right - left > 6 * len(text):
-            board.text(left + 4, top + 19, text, "note")
+            board.text(left + 4, top + 17, text, "note")
     away = sum(end - begin for begin, end, _, best in spans if not best)
     board.text(_WIDTH - _RIGHT + 10, top + 28, f"away {significant(away)} s", "value")
 
@@ -240,6 +246,10 @@ def _ios(board: svg.Drawing, across: svg.Scale, told: Told, top: float) -> None:
         if low <= at - zero <= high:
             tip = f"{at - zero:.1f} s: {ms:.3g} ms"
             board.point(across(at - zero), scale(ms), "circle", "s1", tip, 2.6)
+    if told.error is not None:
+        at = across(told.error - zero)
+        board.line(at, top + 18, at, top + _PLOT, "fault-edge")
+        board.text(at + 5, top + 30, f"I/O error {told.error - zero:.1f} s", "note")
     if told.gap:
         left, right = across(told.gap[0] - zero), across(told.gap[1] - zero)
         at = top + _PLOT - 8
@@ -254,7 +264,8 @@ def _gap_s(told: Told) -> str:
 def _gap_note(told: Told) -> str:
     if told.gap is None:
         return " No log of I/Os could be read." if not told.ios else ""
-    return f" The longest time without a completed I/O since then: {_gap_s(told)} s."
+    until = "" if told.error is None else " The first I/O error ended the load."
+    return f" The longest time without a completed I/O since then: {_gap_s(told)} s.{until}"
 
 
 def _said(told: Told, spans: dict[PathId, tuple[Span, ...]]) -> str:

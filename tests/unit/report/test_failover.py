@@ -77,6 +77,15 @@ def test_paths_ios_and_the_gap_are_drawn(load: Evidence, gap: str) -> None:
     )
 
 
+def test_silence_until_an_error_that_ended_the_writer_is_a_gap_too() -> None:
+    acks = "B 5.000\nA 1 1 9.000 0.001000\nA 2 1 11.000 0.002000\nE 1 2 19.500 5\nD 20.000\n"
+    [chart] = charts(piece(WATCH, WATCHED), piece(("python3",), acks))
+    assert chart.svg is not None
+    assert "no I/O for 8.50 s" in chart.svg
+    assert "I/O error 9.5 s" in chart.svg
+    assert chart.note.endswith("8.50 s. The first I/O error ended the load.")
+
+
 @pytest.mark.parametrize(
     "pieces",
     [(), (None,), (piece(WATCH, "nonsense\n"),), (piece(("sh", "-c", FETCH), "== x\nbad\n"),)],
