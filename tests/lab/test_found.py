@@ -31,8 +31,8 @@ def judged(lab: Running, workspace: Callable[..., Workspace], tmp_path: Path) ->
 
     def run(faults: list[str], quiet: str, **changed: dict[str, object]) -> Findings:
         load = {
-            "nqn": NQN, "serial": SERIAL, "size": "2 MiB", "block": "16 KiB", "rate": 100,
-            "quiet": quiet, "lead": "2 s", "hold": "2 s", "after": "6 s", "faults": faults,
+            "nqn": NQN, "serial": SERIAL, "size": "2 MiB", "block": "16 KiB", "rate": 60,
+            "quiet": quiet, "lead": "2 s", "hold": "2 s", "after": "4 s", "faults": faults,
         }  # fmt: skip
         site = workspace(tmp_path / "site", ("test_failover.py",), JUDGED, {"failover": load})
         told: dict[str, Any] = yaml.safe_load(lab.places.inventory.read_text("utf-8"))
