@@ -53,7 +53,7 @@ def report_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
         )
     run = run_of(arguments, arguments.run)
     gates = Path(arguments.gates) if arguments.gates else None
-    result = judge_stored(run, gates=gates)
+    result = judge_stored(run, gates=gates, attestations=gates is None)
     setup = frozen_setup(RunReader(run), gates) if gates else None
     made = write_reports(
         run, result, templates=templates_of(arguments), formats=formats, setup=setup

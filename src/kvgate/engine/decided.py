@@ -7,16 +7,18 @@ import datetime
 from kvgate.engine import disposing, waivers
 from kvgate.engine.scope_out import parent
 from kvgate.model.verdict import Disposition
+from kvgate.store import attested
 from kvgate.store.reader import RunReader
 
 
 def decided(reader: RunReader, gate: str) -> tuple[Disposition, str]:
     """Return the disposition of a `gate` that was judged in that run, and why it is none better.
 
-    A run that retests others, or whose disposition people froze, is computed again now from its
-    findings, answers and waivers: a conditional acceptance ends with its waivers.
+    A run that retests others, that people answered checks of, or whose disposition they froze, is
+    computed again now: a conditional acceptance ends with its waivers.
     """
-    if not parent(reader) and not disposing.disposals(reader.path):
+    acts = parent(reader) or disposing.disposals(reader.path) or attested.answers(reader.path)
+    if not acts:
         judged = [e.fields for e in reader.events("gate_judged") if e.fields["gate"] == gate]
         return Disposition(str(judged[-1]["disposition"])), ""
     held = waivers.read(reader.path / waivers.FOLDER).held

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import shlex
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from typing import Any
 
 from kvgate.model.finding import GateResult
 from kvgate.model.verdict import Verdict
-from kvgate.report import charts, findings, glance, happened, hosts, pts, show, spent
+from kvgate.report import charts, findings, glance, happened, hosts, pts, show, signoff, spent
 from kvgate.report.exhibits import Exhibits
 from kvgate.report.sources import JournalEvent, Sources
 from kvgate.report.text import css_string, harmless, visible
@@ -30,9 +31,14 @@ def build(sources: Sources) -> Page:
         for finding in gate.findings:
             exhibits.cite(finding)
     evidence = exhibits.views(sources)
-    gates = tuple(_gate(gate, sources, times) for gate in sources.result.gates)
+    acts = signoff.view(sources)
+    agreed = signoff.beside(acts)
+    gates = tuple(_gate(gate, sources, times, agreed) for gate in sources.result.gates)
     result = sources.result
-    troubles = findings.troubles(sources)
+    troubles = tuple(
+        dataclasses.replace(each, waiver=agreed.get(each.criterion, ""))
+        for each in findings.troubles(sources)
+    )
     page = Page(
         title=_title(sources),
         run=result.run,
@@ -54,6 +60,7 @@ def build(sources: Sources) -> Page:
         evidence_note=_evidence_note(len(evidence)),
         provenance=tuple(_provenance(sources)),
         verify=tuple(_verify(sources)),
+        signoff=acts,
         glances=glance.tables(sources),
         troubles_by_host=glance.by_host(troubles, sources),
     )
@@ -172,7 +179,9 @@ def _totals(gates: tuple[GateView, ...]) -> tuple[Count, ...]:
     return tuple(totals[key] for key in order if key in totals)
 
 
-def _gate(result: GateResult, sources: Sources, times: dict[str, spent.Span]) -> GateView:
+def _gate(
+    result: GateResult, sources: Sources, times: dict[str, spent.Span], agreed: dict[str, str]
+) -> GateView:
     spec = sources.gate(result.gate)
     took_s = times[result.gate].total_s if result.gate in times else None
     began = next(
@@ -196,7 +205,12 @@ def _gate(result: GateResult, sources: Sources, times: dict[str, spent.Span]) ->
         took="" if took_s is None else show.duration(took_s),
         took_s=round(took_s or 0.0, 3),
         began=began,
-        criteria=tuple(findings.criterion_view(each, sources) for each in result.findings),
+        criteria=tuple(
+            dataclasses.replace(
+                findings.criterion_view(each, sources), waiver=agreed.get(each.criterion, "")
+            )
+            for each in result.findings
+        ),
         scoped_out=findings.left_out(result.scoped_out, sources),
         charts=charts.of_gate(result.gate, sources),
         pts=pts.views(result.gate, sources),
@@ -243,5 +257,10 @@ def _verify(sources: Sources) -> Iterator[Fact]:
     yield Fact(
         f"kvgate judge {folder}",
         "judges the stored records again, without hardware: the same findings, byte for byte",
+        Look.CODE,
+    )
+    yield Fact(
+        f"kvgate status {folder}",
+        "says what is missing before the run can be signed, by whom, and the command for it",
         Look.CODE,
     )

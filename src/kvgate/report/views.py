@@ -10,6 +10,7 @@ from markupsafe import Markup
 from kvgate.model.finding import LEFT_OUT
 from kvgate.model.verdict import Disposition, Verdict
 from kvgate.report.show import Shown
+from kvgate.report.views_signoff import SignOff
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ class CriterionView:
     hosts_open: bool  # some host did not pass: its rows are not folded away
     evidence: tuple[EvidenceLink, ...]
     more_evidence: int  # pieces beyond those linked
+    waiver: str = dataclasses.field(default="", metadata=LEFT_OUT)  # what people agreed beside it
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -213,6 +215,7 @@ class Trouble:
     limit: str
     because: str
     hint: str
+    waiver: str = dataclasses.field(default="", metadata=LEFT_OUT)  # what people agreed beside it
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -354,5 +357,6 @@ class Page:
     verify: tuple[Fact, ...]
     # which of very many hosts are told of
     hosts_note: str = dataclasses.field(default="", metadata=LEFT_OUT)
+    signoff: SignOff | None = dataclasses.field(default=None, metadata=LEFT_OUT)
     glances: tuple[Glance, ...] = ()
     troubles_by_host: tuple[TroublesOf, ...] = ()

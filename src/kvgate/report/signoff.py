@@ -1,0 +1,123 @@
+"""What people did about a run, from what was frozen in its folder alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kvgate.engine import disposing
+from kvgate.engine.scope_out import KEY
+from kvgate.model.verdict import Disposition, Verdict
+from kvgate.report import show
+from kvgate.report.sources import Sources
+from kvgate.report.views import DISPOSITIONS, MARKS
+from kvgate.report.views_signoff import (
+    AnswerRow,
+    Disposed,
+    OpenItem,
+    RetestRow,
+    SignOff,
+    WaiverRow,
+)
+from kvgate.store import attested
+from kvgate.store.canonical import utc_time
+
+
+def view(sources: Sources) -> SignOff | None:
+    """Return people's acts; None where there are none: then the page is as it always was."""
+    run = sources.run.path
+    every = disposing.disposals(run)
+    answers = tuple(_answers(run))
+    retests = tuple(_retests(sources.run.manifest))
+    if not (every or answers or retests):
+        return None
+    stored: Mapping[str, Any] = every[-1].stored["disposed"] if every else {}
+    gates = stored.get("gates", ())
+    return SignOff(
+        disposition=_word(stored["disposition"]) if stored else "",
+        as_of=f"as of {show.clock(every[-1].at)}, the time claimed" if every else "",
+        gates=tuple(
+            Disposed(
+                each["gate"],
+                MARKS[Verdict(each["verdict"])].word,
+                _word(each["disposition"]),
+                each["because"],
+            )
+            for each in gates
+        ),
+        conditions=tuple(_condition(each) for gate in gates for each in gate["conditions"]),
+        blocking=tuple(_standing(each) for gate in gates for each in gate["blocking"]),
+        remarks=tuple(_standing(each) for gate in gates for each in gate["remarks"]),
+        waivers=tuple(_waiver(each) for each in stored.get("effects", ())),
+        answers=answers,
+        retests=retests,
+    )
+
+
+def beside(signoff: SignOff | None) -> dict[str, str]:
+    """Return criterion → what stands beside its failed verdict: its waivers in words."""
+    found: dict[str, list[str]] = {}
+    for each in signoff.waivers if signoff else ():
+        told = f"{each.kind} {each.waiver} {each.effect}: {each.because}"
+        found.setdefault(each.criterion, []).append(told)
+    return {criterion: "; ".join(told) for criterion, told in found.items()}
+
+
+def _word(disposition: str) -> str:
+    return DISPOSITIONS[Disposition(disposition)]
+
+
+def _condition(stored: Mapping[str, Any]) -> OpenItem:
+    kind = str(stored["kind"]).replace("_", " ")
+    under = f"{kind} {stored['waiver']}, {stored['owner']}, until {stored['until']}"
+    return OpenItem(stored["criterion"], stored["what"], under)
+
+
+def _standing(stored: Mapping[str, Any]) -> OpenItem:
+    return OpenItem(stored["criterion"], stored["because"], "")
+
+
+def _waiver(stored: Mapping[str, Any]) -> WaiverRow:
+    signed = [
+        f"{each['role']} {each['principal']}, claimed at {show.clock(utc_time(each['at']))}"
+        for each in stored["signed"]
+        if not each["problem"]
+    ]
+    return WaiverRow(
+        waiver=stored["waiver"],
+        kind=str(stored["kind"]).replace("_", " "),
+        criterion=stored["criterion"],
+        effect="holds" if stored["holds"] else "has no effect",
+        because=f"{stored['because']}; owner {stored['owner']}",
+        places=", ".join(stored["places"]),
+        signed="; ".join(signed) or "nobody",
+    )
+
+
+def _answers(run: Path) -> Iterator[AnswerRow]:
+    for each in attested.answers(run):
+        photos = [
+            f"{photo.name} ({photo.sha256[:10]}{', metadata removed' if photo.stripped else ''})"
+            for photo in each.photos
+        ]
+        yield AnswerRow(
+            check=each.key,
+            asked=each.asked,
+            answer="yes" if each.ok else "no",
+            note=each.note,
+            by=each.by,
+            when=show.clock(each.at),
+            photos=", ".join(photos),
+        )
+
+
+def _retests(manifest: Mapping[str, Any]) -> Iterator[RetestRow]:
+    told = manifest.get(KEY)
+    if told:
+        changed = f"; changed: {', '.join(told['changed'])}" if told["changed"] else ""
+        yield RetestRow(
+            run=str(manifest["run"]),
+            what=f"repeats {', '.join(told['criteria'])} of run {told['of']}{changed}",
+            reason=str(told["reason"]),
+        )
