@@ -19,6 +19,7 @@ from kvgate.errors import UsageError
 from kvgate.untrusted import plain
 
 if TYPE_CHECKING:
+    from kvgate.engine.load_several import Clients
     from kvgate.load.endpoint import Endpoint
     from kvgate.load.finding import OnRow, Stop
     from kvgate.load.outcome import Loaded
@@ -39,8 +40,8 @@ def load_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     for name in (arguments.out, arguments.rows):
         if name and Path(name).exists():
             raise UsageError(f"{name}: is there; nothing was sent")
-    with _rows_file(arguments.rows) as file:
-        loaded = _loaded(arguments, file)
+    with _rows_file(arguments.rows) as file, contextlib.ExitStack() as held:
+        loaded = _loaded(arguments, file, held)
     show(arguments, sheet(loaded), document(loaded))
     return loaded.code
 
@@ -59,8 +60,10 @@ def _rows_file(name: str | None) -> Iterator[IO[str] | None]:
         yield file
 
 
-def _loaded(arguments: argparse.Namespace, file: IO[str] | None) -> Loaded:
-    """Ask the endpoint, then run what is asked for."""
+def _loaded(
+    arguments: argparse.Namespace, file: IO[str] | None, held: contextlib.ExitStack
+) -> Loaded:
+    """Ask the endpoint, then run what is asked for; `held` ends what was started for it."""
     from kvgate.cli import load_ask
     from kvgate.load import preflight
     from kvgate.load.outcome import outcome
@@ -79,7 +82,7 @@ def _loaded(arguments: argparse.Namespace, file: IO[str] | None) -> Loaded:
         planned = () if search else load_ask.parts_of(arguments, seed, text)
         what = load_ask.sessions_of(arguments, seed, text) if search else None
     _fits(served, [each.what for each in planned] if what is None else [what])
-    runner = _Runner(arguments, endpoint, file)
+    runner = _Runner(arguments, endpoint, file, held)
     found = None
     if search is not None and what is not None:
         from kvgate.load.finding import find
@@ -119,12 +122,16 @@ class _Runner:
     """Runs parts here or on several clients, tells progress, and keeps rows."""
 
     def __init__(
-        self, arguments: argparse.Namespace, endpoint: Endpoint, file: IO[str] | None
+        self,
+        arguments: argparse.Namespace,
+        endpoint: Endpoint,
+        file: IO[str] | None,
+        held: contextlib.ExitStack,
     ) -> None:
         self._before = _command_of(arguments.before_level)
-        self._dask: str | None = arguments.dask
         self._endpoint, self._file = endpoint, file
-        self.clients: tuple[str, ...] = ()
+        self._several = _clients(arguments.dask, held)
+        self.clients = self._several.names if self._several else ()
 
     def run(self, part: Part) -> Done:
         """Run a part to its end."""
@@ -136,27 +143,21 @@ class _Runner:
 
         if self._before and part.counts:
             _run_before(self._before)
-        with _Teller(part) as teller:
+        with _Teller(part, len(self.clients)) as teller:
 
             def each(row: Row) -> None:
                 teller.add(row)
                 on_row(row)
 
             try:
-                if self._dask:
-                    done = self._on_clients(part)
+                if self._several is not None:
+                    done = self._several.run(self._endpoint, part)
                 else:
                     done = run_part(self._endpoint, part, on_row=each, stop=stop)
             except KeyboardInterrupt:
                 self._keep(part, teller.rows)
                 raise
         self._keep(part, (*done.result.warm_up, *done.result.rows))
-        return done
-
-    def _on_clients(self, part: Part) -> Done:
-        from kvgate.engine.load_several import run_on_clients
-
-        done, self.clients = run_on_clients(str(self._dask), self._endpoint, part)
         return done
 
     def _keep(self, part: Part, rows: Sequence[Row]) -> None:
@@ -166,6 +167,15 @@ class _Runner:
             lines = (json.dumps(row_as_json(part.name, row)) for row in rows)
             self._file.writelines(f"{line}\n" for line in lines)
             self._file.flush()
+
+
+def _clients(where: str | None, held: contextlib.ExitStack) -> Clients | None:
+    """Return the clients that are asked for, None for this one; raises UsageError."""
+    if where is None:
+        return None
+    from kvgate.engine.load_several import Clients
+
+    return held.enter_context(Clients(where))
 
 
 def _command_of(text: str | None) -> list[str]:
@@ -197,9 +207,9 @@ def _run_before(command: list[str]) -> None:
 class _Teller:
     """Tells on standard error how far a part is and what is awaited, where somebody reads along."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Part, clients: int) -> None:
         self.rows: list[Row] = []
-        self._part = part
+        self._part, self._clients = part, clients
         self._begun = self._last = time.monotonic()
         self._tokens = self._failed = 0
         self._over = threading.Event()
@@ -228,6 +238,8 @@ class _Teller:
 
         now = time.monotonic()
         elapsed = max(now - self._begun, 1e-3)
+        if self._clients:
+            return f"{self._part.name}: {elapsed:,.0f} s; awaits {self._clients} clients"
         what = self._part.what
         total = what.count * what.turns if isinstance(what, Sessions) and what.count else None
         of = f" of {total:,}" if total else ""

@@ -5,6 +5,7 @@ The clients are Dask workers on test equipment that carries kvgate; never hosts 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import time
@@ -44,16 +45,36 @@ class Share:
     problem: str = ""
 
 
-def run_on_clients(where: str, endpoint: Endpoint, part: Part) -> tuple[Done, tuple[str, ...]]:
-    """Run `part` from every worker of the cluster `where`, and return it merged, and their names.
+class Clients:
+    """The clients of a cluster, as a context: what was started for them ends with it.
 
-    Of a closed loop each client has its part of the users, of an open loop every n-th session (or
-    conversation of a trace), at the times they have in the whole. A client that is lost is named
-    and nothing follows from the load. Raises UsageError for a cluster that can't be had, or more
-    clients than users.
+    Of a closed loop each has its part of the users, of an open loop every n-th session (or
+    conversation of a trace), at the times they have in the whole. A client that is lost is named,
+    and nothing follows from the load. Raises UsageError for a cluster that can't be had.
     """
-    with connected(where) as cluster:
-        workers = sorted(cluster.scheduler_info(n_workers=-1)["workers"])
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._held = contextlib.ExitStack()
+        self._cluster: Any = None
+
+    def __enter__(self) -> Clients:
+        """Connect, or start what is to be started."""
+        self._cluster = self._held.enter_context(connected(self._where))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End what was started."""
+        self._held.close()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the clients there are now."""
+        return tuple(sorted(self._cluster.scheduler_info(n_workers=-1)["workers"]))
+
+    def run(self, endpoint: Endpoint, part: Part) -> Done:
+        """Run `part` from every client at once; raises UsageError for more clients than users."""
+        cluster, workers = self._cluster, self.names
         if isinstance(part.shape, Closed) and part.shape.concurrency < len(workers):
             raise UsageError(
                 f"{part.shape.concurrency} users can't be shared by {len(workers)} clients",
@@ -61,24 +82,16 @@ def run_on_clients(where: str, endpoint: Endpoint, part: Part) -> tuple[Done, tu
             )
         ahead = {each: _clock_ahead(cluster, each) for each in workers}
         begin = time.time() + BARRIER_S
-        futures = [
-            cluster.submit(
-                share,
-                endpoint,
-                part.of(number, len(workers)),
-                begin + ahead[worker],
-                workers=[worker],
-                allow_other_workers=False,
-                pure=False,
-                retries=0,
-            )
-            for number, worker in enumerate(workers)
-        ]
+        futures = []
+        for number, worker in enumerate(workers):
+            own = part.of(number, len(workers))
+            only = {"workers": [worker], "allow_other_workers": False, "pure": False}
+            futures.append(cluster.submit(share, endpoint, own, begin + ahead[worker], **only))
         shares = [
             _answer(cluster, future, worker, ahead[worker], _longest_s(endpoint, part))
             for future, worker in zip(futures, workers, strict=True)
         ]
-    return merged(part, endpoint, shares), tuple(workers)
+        return merged(part, endpoint, shares)
 
 
 def _longest_s(endpoint: Endpoint, part: Part) -> float | None:

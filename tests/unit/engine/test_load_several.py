@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from kvgate.engine.load_several import Share, merged, run_on_clients, share
+from kvgate.engine.load_several import Clients, Share, merged, share
 from kvgate.errors import UsageError
 from kvgate.load.endpoint import Endpoint
 from kvgate.load.parts import Done, Part, levels
@@ -177,19 +177,19 @@ def answered(engine: str) -> float:
 def test_two_workers_share_a_load_and_a_killed_one_is_named(tmp_path: Path, engine: str) -> None:
     endpoint = Endpoint(base_url=engine, model="pico", timeout_s=60)
     what = Sessions(seed=3, input_tokens=64, output_tokens=4, ids=Ids(0, 512))
-    (part,) = levels(what, [4], requests=lambda _: 40)
-    (endless,) = levels(what, [2], requests=None, duration_s=6)
-    with cluster(2, tmp_path) as (address, workers):
-        done, clients = run_on_clients(address, endpoint, part)
-        assert len(clients) == 2
-        assert len({each.session for each in done.result.rows}) == 40
+    (part,) = levels(what, [4], requests=lambda _: 16)
+    (endless,) = levels(what, [2], requests=None, duration_s=4)
+    with cluster(2, tmp_path) as (address, workers), Clients(address) as clients:
+        assert len(clients.names) == 2
+        done = clients.run(endpoint, part)
+        assert len({each.session for each in done.result.rows}) == 16
         assert not done.result.failed
         assert not [each for each in done.untold if "bottleneck" not in each]
-        assert done.issued.lengths(done.result.rows) == (40, 0)
+        assert done.issued.lengths(done.result.rows) == (16, 0)
         with pytest.raises(UsageError, match="1 users can't be shared by 2 clients"):
-            run_on_clients(address, endpoint, levels(what, [1], requests=lambda _: 1)[0])
+            clients.run(endpoint, levels(what, [1], requests=lambda _: 1)[0])
         killer = threading.Thread(target=kill_once_busy, args=(engine, workers[0]))
         killer.start()
-        lost, _ = run_on_clients(address, endpoint, endless)
+        lost = clients.run(endpoint, endless)
         killer.join()
     assert any("was lost" in each for each in lost.untold)
