@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import functools
 import math
-import secrets
 from collections.abc import Iterator
 
 import fiopy
@@ -200,7 +199,7 @@ class Load:
         self._place = place
         self._workload = workload
         self._told = told
-        self._stop_file = f"{place.folder}/{secrets.token_hex(4)}.enough"
+        self._stop_file = f"{place.folder}/enough"  # removed again: one load after the other
 
     def enough(self) -> None:
         """Let it end now: it has nothing more to measure. Raises TransportError, CommandError."""
@@ -216,7 +215,7 @@ class Load:
         under = churn(self._place, self._workload, most_s)
         met, refs = self._fio(under, _deadline_s(total, most_s), self._stop_file)
         runner = HostRunner(self._witness)
-        course, problem = _course([under], runner)
+        course, problem = _course([under], self._stop_file, runner)
         back, more = self._fio(_read_back(self._place, self._workload), _deadline_s(total, 0))
         return Met(
             outputs=(met, back),
@@ -238,12 +237,13 @@ class Load:
         )
 
 
-def _course(some: list[fiopy.Job], runner: HostRunner) -> tuple[fiopy.Course | None, str]:
-    """Return what the latency log of the jobs tells, or why it tells nothing; remove the log."""
-    done = runner.run(
-        ["sh", "-c", FETCH, "sh", fiopy.log_files(some, "lat")[0]], timeout_s=_SLACK_S
-    )
-    fiopy.remove_logs(some, runner)
+def _course(
+    some: list[fiopy.Job], stop_file: str, runner: HostRunner
+) -> tuple[fiopy.Course | None, str]:
+    """Return what the jobs' latency log tells, or why it tells nothing; remove what they left."""
+    logs = [path for kind in ("lat", "clat", "slat") for path in fiopy.log_files(some, kind)]
+    done = runner.run(["sh", "-c", FETCH, "sh", logs[0]], timeout_s=_SLACK_S)
+    runner.run(["rm", "-f", "--", *logs, stop_file], timeout_s=_SLACK_S)
     if done.exit_status != 0 or done.dropped_bytes:
         return None, "fio left no whole log"
     try:

@@ -257,9 +257,12 @@ def test_wrong_data_is_found(tmp_path: Path) -> None:
 def test_an_io_error_is_found(bench: Bench) -> None:
     with loaded(bench) as under:
         path = Path(under.place.data.path)
+        laid_out = path.stat().st_mtime_ns
 
         def cut() -> None:
-            time.sleep(0.8)
+            until = time.monotonic() + 60
+            while path.stat().st_mtime_ns == laid_out and time.monotonic() < until:
+                time.sleep(0.01)  # fio does not write yet
             os.truncate(path, 4096)
 
         cutting = threading.Thread(target=cut)
