@@ -209,7 +209,7 @@ def test_as_ordered_passes_one_firmware_differs_and_people_have_to_look(
         "not_run",
         "people answer it, and nobody has answered yet",
     )
-    assert "answered with the sign-off" in manual["hint"]
+    assert "kvgate attest RUN" in manual["hint"]
     run = next((delivery.root / "runs").glob("*/manifest.json")).parent
     assert (run / "inputs/bom.yaml").is_file()
     assert delivery.kvgate("judge", run.name).returncode == 1

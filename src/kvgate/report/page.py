@@ -146,7 +146,13 @@ def _conclusion(sources: Sources) -> Iterator[str]:
         Verdict.NOT_RUN: "At least one criterion was neither run nor scoped out, which blocks.",
     }[sources.result.verdict]
     left = sum(len(gate.scoped_out) for gate in sources.result.gates)
-    if left:
+    again = sources.run.manifest.get("retest")
+    if again:
+        yield (
+            f"This is a retest of run {again['of']}: it judges {', '.join(again['criteria'])} "
+            "alone and accepts nothing by itself: what counts is decided over both (kvgate status)."
+        )
+    elif left:
         yield (
             f"{left} criteri{'on was' if left == 1 else 'a were'} scoped out by the plan and "
             "not judged; the reasons are listed."

@@ -89,9 +89,9 @@ def _waiver(stored: Mapping[str, Any]) -> WaiverRow:
         kind=str(stored["kind"]).replace("_", " "),
         criterion=stored["criterion"],
         effect="holds" if stored["holds"] else "has no effect",
-        because=f"{stored['because']}; owner {stored['owner']}",
+        because=f"{str(stored['because']).removeprefix('holds ')}; owner {stored['owner']}",
         places=", ".join(stored["places"]),
-        signed="; ".join(signed) or "nobody",
+        signed="; ".join(signed) or ("nobody" if stored["kind"] != "open_item" else "not needed"),
     )
 
 
