@@ -54,8 +54,7 @@ def _changed(sealed: Sealed, statement: Statement, path: str) -> list[Problem]:
     if statement.claimed_at[:19] > created[:19]:
         detail = f"it claims {statement.claimed_at}, after the run began ({created})"
         return [Problem(path, "unproven", detail)]
-    approved: Mapping[str, Any] = statement.of.get("files") or {}
-    inputs = sealed.manifest.get("inputs") or {}
+    approved, inputs = _table(statement.of.get("files")), _table(sealed.manifest.get("inputs"))
     by = f"{statement.role} approved it on {statement.claimed_at[:10]}"
     found = [
         Problem(
@@ -66,18 +65,23 @@ def _changed(sealed: Sealed, statement: Statement, path: str) -> list[Problem]:
         for name, digest in sorted(approved.items())
         if inputs.get(name) != digest
     ]
-    found += _criteria(sealed, statement.of.get("criteria") or {}, by)
+    found += _criteria(sealed, _table(statement.of.get("criteria")), by)
     if not found and statement.of.get("criteria_digest") != sealed.manifest.get("criteria_digest"):
         detail = "it is under files that the run did not have, or of fewer files than the run's"
         found.append(Problem(path, "changed", detail))
     return found
 
 
+def _table(value: object) -> Mapping[str, Any]:
+    """Return `value` where it is a table, else an empty one: what differs is told then."""
+    return value if isinstance(value, dict) else {}
+
+
 def _criteria(sealed: Sealed, approved: Mapping[str, Any], by: str) -> list[Problem]:
     """Return each criterion that is judged otherwise than it was approved."""
     path = f"inputs/{CRITERIA_INPUT}"
     try:
-        judged = parse(read_bytes(sealed.run / path))
+        judged = _table(parse(read_bytes(sealed.run / path)))
     except (DamagedRunError, ValueError) as err:
         return [Problem(path, "missing", f"how the criteria were judged can't be read: {err}")]
     return [

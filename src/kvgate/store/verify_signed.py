@@ -10,7 +10,7 @@ from typing import Any
 from kvgate.errors import DamagedRunError, StoreError
 from kvgate.spec.plan import REHEARSED
 from kvgate.store import sums
-from kvgate.store.layout import Listing, belongs_to_run, is_sums_name, read_bytes
+from kvgate.store.layout import Listing, belongs_to_run, is_sums_name, open_regular
 from kvgate.store.registered import Registered
 from kvgate.store.signature import LONGEST_BYTES, check
 from kvgate.store.statement import (
@@ -26,6 +26,8 @@ from kvgate.store.timestamp import check_stamp
 from kvgate.store.verification import Layer, Problem
 
 FINDINGS = "findings.json"
+LONGEST_STATEMENT_BYTES = 16 * 2**20
+"""No statement is longer: the criteria of a protocol take some 200 bytes each."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,9 +76,9 @@ def check_signature(
     """
     shown = f"{folder.name}/{name}"
     try:
-        data = read_bytes(folder / f"{name}.json")
+        data = _beginning(folder / f"{name}.json", LONGEST_STATEMENT_BYTES)
         statement = read_statement(data)
-        armour = read_bytes(folder / f"{name}.sig")[: LONGEST_BYTES + 1].decode("latin-1")
+        armour = _beginning(folder / f"{name}.sig", LONGEST_BYTES).decode("latin-1")
     except DamagedRunError as err:
         return None, "", Problem(f"{shown}.json", "altered", err.message)
     who = registered.people.get(statement.principal)  # 1
@@ -111,11 +113,17 @@ def _stamped(
     path = folder / f"{name}.tsr"
     if not path.is_file():
         return "", None
-    answer = read_bytes(path)[:LONGEST_STAMP_BYTES]
+    answer = _beginning(path, LONGEST_STAMP_BYTES)
     stamp = check_stamp(armour.encode("latin-1"), answer, registered.authority)
     if not stamp.good:
         return "", Problem(f"{folder.name}/{path.name}", "unproven", stamp.text)
     return f"; {stamp.text}", None
+
+
+def _beginning(path: Path, most: int) -> bytes:
+    """Return the file's bytes; of one that is longer than `most`, enough to be refused."""
+    with open_regular(path) as file:
+        return file.read(most + 1)
 
 
 def check_results(sealed: Sealed) -> Checked:
@@ -185,7 +193,8 @@ def _covered(sealed: Sealed, layers: set[str]) -> set[str]:
 def _decided(statement: Statement) -> str:
     of = statement.of
     bar = "" if of.get("acceptance") else ", as a record only, never an acceptance"
-    conditions = of.get("conditions") or []
+    conditions = of.get("conditions")
+    conditions = conditions if isinstance(conditions, list) else []
     under = f", on condition: {'; '.join(map(str, conditions))}" if conditions else ""
     layers = ", ".join(sorted(of["layers"]))
     return f"{of.get('decision')} (verdict {of.get('verdict')}{bar}){under}, over {layers}"

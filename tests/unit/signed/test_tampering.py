@@ -262,6 +262,35 @@ def test_a_strangers_signature_is_named_with_his_key(run: Path, base: Base, veri
     assert "is not authorised for 'buyer@example.com': nobody is known by it" in told
 
 
+@pytest.mark.parametrize(
+    ("of", "exit_code"),
+    [
+        ({"conditions": 5, "decision": ["a"], "verdict": None}, 0),
+        ({"layers": {"SHA256SUMS": 5}}, 1),
+        ({"layers": ["SHA256SUMS"]}, 1),
+        ({"layers": {}}, 1),
+    ],
+)
+def test_a_signatory_who_writes_nonsense_breaks_nothing(
+    run: Path, base: Base, by_script: Verify, of: dict[str, object], exit_code: int
+) -> None:
+    stored = json.loads((run / "signatures/results-buyer-1.json").read_bytes())["of"]
+    forge(run, base.site.keys / "buyer", {"of": stored | of})
+    assert by_script(run)[0] == exit_code
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "inputs/control.json", "inputs/criteria.json"])
+@pytest.mark.parametrize("content", [b"[]", b"5", b"{}", b'{"inputs": [], "parties": 1}', b"\xff"])
+def test_a_file_of_another_kind_breaks_nothing(
+    run: Path, by_script: Verify, name: str, content: bytes
+) -> None:
+    (run / name).write_bytes(content)
+    seal_anew(run)
+    code, told = by_script(run)
+    assert code == 1, told
+    assert f"altered: {name}: " in told
+
+
 def test_an_acceptance_of_what_can_be_none_is_named(run: Path, verify: Verify) -> None:
     swap(run / "manifest.json", b'"profile": "acceptance"', b'"profile": "rehearsal"')
     assert "it says acceptance, which can't be: its profile is rehearsal" in verify(run)[1]
