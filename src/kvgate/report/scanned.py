@@ -45,7 +45,7 @@ def _parts(head: str, document: dict[str, Any]) -> Iterator[Part]:
         title = (
             f"{head}{count:,} problem{'s' * (count != 1)}: not read, changed, or not what it says"
         )
-        first = "the first" if count > len(rows) else ""
+        first = "the first" if count > len(rows) else "all of them"
         yield Part(title, tables=(Table(first, ("path", "what"), rows),))
 
 
