@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from kvgate.engine.workspace import Setup, Workspace
 from kvgate.errors import DamagedRunError, StoreError
 from kvgate.spec.gate import Criterion
-from kvgate.store.canonical import compact, laid_out
+from kvgate.store.canonical import compact, laid_out, parse
 from kvgate.store.registered import CONTROL_INPUT, SIGNERS_INPUT
 from kvgate.store.statement import Statement, read_statement
 from kvgate.store.verify_protocol import CRITERIA_INPUT
@@ -66,6 +67,26 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def changed_since(inputs: Mapping[str, bytes]) -> Iterator[str]:
+    """Yield a sentence for each criterion that a run judges otherwise than it was approved.
+
+    `inputs` are those of the run, by their names in inputs/.
+    """
+    judged = parse(inputs[CRITERIA_INPUT]) if CRITERIA_INPUT in inputs else {}
+    for name in sorted(inputs):
+        if not (name.startswith("approvals/") and name.endswith(".json")):
+            continue
+        statement = read_statement(inputs[name])
+        approved = statement.of["criteria"]
+        by = f"the {statement.role} approved on {statement.claimed_at[:10]}"
+        for each in sorted({*approved, *judged}):
+            if approved.get(each) != judged.get(each):
+                yield (
+                    f"{each} is not as {by}: '{approved.get(each, 'none')}'; "
+                    f"it is judged as '{judged.get(each, 'none')}'"
+                )
 
 
 def criteria_files(setup: Setup) -> dict[str, str]:

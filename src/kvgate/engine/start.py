@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kvgate.engine.check import version
-from kvgate.engine.control import control_inputs
+from kvgate.engine.control import changed_since, control_inputs
 from kvgate.engine.holding import user
 from kvgate.engine.scope_out import KEY
 from kvgate.engine.workspace import Setup, Workspace, recording_input
@@ -58,6 +58,8 @@ def create_run(
     }
     with RunWriter.create(workspace.runs / name, manifest, inputs) as run:
         _begin(run, manifest, forced)
+        for text in changed_since(inputs):
+            run.event("note", text=text)
     return workspace.runs / name
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from kvgate.store.canonical import compact, parse
 from kvgate.store.chain import link, split
+from kvgate.store.reader import RunReader
 from kvgate.store.seal import seal
 from kvgate.store.signature import sign
 from kvgate.store.statement import read_statement
@@ -213,7 +214,10 @@ def test_another_limit_than_was_approved_is_named(site: Site, verify: Verify) ->
     site.approve("buyer")
     gate = site.root / "gates/g1.yaml"
     gate.write_text(gate.read_text().replace("at_most: 5 ms", "at_most: 50 ms"))
-    code, told = verify(site.run("30 ms"))
+    run = site.run("30 ms")
+    notes = [str(event.fields["text"]) for event in RunReader(run).events("note")]
+    assert any("G1.1 is not as the buyer approved on " in note for note in notes)  # in the report
+    code, told = verify(run)
     assert code == 1
     assert "G1.1: buyer approved it on " in told
     assert "as 'a.time, inspection: at most 5 ms (definition " in told
