@@ -1,5 +1,6 @@
 """The engine as its users see it: chat, stops, hot and cold, shared folders, and bad input."""
 
+import argparse
 import http.client
 import json
 import pathlib
@@ -10,10 +11,12 @@ import time
 
 import pytest
 
+from kvgate.cli import main
 from kvgate.serving import metrics
 from kvgate.serving.config import MODELS
+from kvgate.serving.launch import BLAS_THREADS
 from kvgate.serving.options import add_options
-from kvgate.serving.protocol import parse_request
+from kvgate.serving.protocol import ApiError, parse_request
 
 PROMPT = [(13 * n) % 512 for n in range(200)]
 
@@ -120,17 +123,6 @@ def test_a_full_disk_costs_chunks_and_no_answers(bare, tmp_path: pathlib.Path) -
         process.communicate(timeout=20)
 
 
-def test_a_pool_keeps_its_bound(engine_process, tmp_path: pathlib.Path) -> None:
-    size = MODELS["pico"].block_bytes + 4096
-    with engine_process(tmp_path, "--pool", f"{4 * size} B") as engine:
-        for number in range(4):
-            whole(engine, prompt=[number, *PROMPT])
-            assert settled(engine)["kvgate:tier_used_bytes"] <= 4 * size
-        assert counters(engine)["kvgate:tier_chunks_evicted_total"] >= 8
-    kept = sum(path.stat().st_size for path in tmp_path.rglob("*.kv"))
-    assert 0 < kept <= 4 * size
-
-
 def test_a_chat_in_a_stream_and_whole(bare) -> None:
     body = {"messages": [{"role": "user", "content": "Hi"}], "max_completion_tokens": 5}
     status, told = ask(bare, "/v1/chat/completions", body)
@@ -187,26 +179,27 @@ def test_bad_bodies_get_an_openai_error(bare, body, status: int, says: str) -> N
     [[], "hi", [{"role": "robot", "content": "x"}], [{"role": "user", "content": 5}], [5]],
 )
 def test_bad_conversations_are_refused(messages: object) -> None:
-    from kvgate.serving.protocol import ApiError
-
     with pytest.raises(ApiError, match="messages"):
         parse_request(json.dumps({"messages": messages}).encode(), MODELS["pico"], "m", chat=True)
 
 
-def serve(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "kvgate", "serve", *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+@pytest.fixture
+def serve(monkeypatch, capsys):
+    """Return a function that serves in this process, where it can't; gives code and complaint."""
+    for name in BLAS_THREADS:
+        monkeypatch.setenv(name, "1")
+
+    def run(*words: str) -> tuple[int, str]:
+        return main(["serve", "--model", "pico", *words]), capsys.readouterr().err
+
+    return run
 
 
-def test_a_port_in_use_is_named_with_what_to_do(bare) -> None:
-    done = serve("--no-tier", "--model", "pico", "--port", str(bare.port))
-    assert done.returncode == 3
-    assert f"127.0.0.1:{bare.port}: Address already in use" in done.stderr
-    assert "give another one" in done.stderr
+def test_a_port_in_use_is_named_with_what_to_do(bare, serve) -> None:
+    code, told = serve("--no-tier", "--port", str(bare.port))
+    assert code == 3
+    assert f"127.0.0.1:{bare.port}: Address already in use" in told
+    assert "give another one" in told
 
 
 @pytest.mark.parametrize(
@@ -221,23 +214,19 @@ def test_a_port_in_use_is_named_with_what_to_do(bare) -> None:
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(words, says: str, capsys) -> None:
-    from kvgate.cli import main
-
     assert main(["serve", "--no-tier", *words]) == 64
     assert says in capsys.readouterr().err
 
 
-def test_a_folder_that_cannot_be_written_is_refused(tmp_path: pathlib.Path) -> None:
+def test_a_folder_that_cannot_be_written_is_refused(serve) -> None:
     """Also by root: /proc takes no folders from anybody."""
-    done = serve("--kv-path", "/proc/kv", "--model", "pico")
-    assert done.returncode == 64
-    assert "/proc/kv: no KV tier can be kept here" in done.stderr
-    assert "hint: name a folder" in done.stderr
+    code, told = serve("--kv-path", "/proc/kv")
+    assert code == 64
+    assert "/proc/kv: no KV tier can be kept here" in told
+    assert "hint: name a folder" in told
 
 
 def test_the_help_names_every_model() -> None:
-    import argparse
-
     parser = argparse.ArgumentParser()
     add_options(parser)
     assert all(name in parser.format_help() for name in MODELS)
