@@ -66,10 +66,11 @@ def _workload(bench: Bench) -> LoadWorkload:
 
 def _searched(bench: Bench, host: Host, block: Block) -> None:
     load, witness, arm = _workload(bench), bench.witness(host), arm_of(block["arm"])
+    stored: tuple[EvidenceRef, ...] = ()
     with _kv_folder(bench, witness) as folder:
         setup = _setup(bench, arm, folder)
         if arm != "recompute":
-            _store(bench, witness, setup)
+            stored = _store(bench, witness, setup)
         with (
             bench.child(f"engine: search on {arm}", host=host.name),
             start_engine(witness, setup) as engine,
@@ -92,7 +93,7 @@ def _searched(bench: Bench, host: Host, block: Block) -> None:
         tiered=arm != "recompute",
     )
     readings = [*_found(found), _as_asked(loaded), *map(_renamed, proof)]
-    evidence = (*searching.evidence, *engine.evidence)
+    evidence = (*stored, *searching.evidence, *engine.evidence)
     bench.record(
         Answer(tuple(readings), evidence), host=host, phase="steady_state", arm=block["arm"]
     )
@@ -161,11 +162,9 @@ def _sessions(bench: Bench) -> Sessions:
     )
 
 
-def _store(bench: Bench, witness: Witness, setup: ArmSetup) -> None:
-    """Have every session answered once by an engine of the arm, and end it."""
+def _store(bench: Bench, witness: Witness, setup: ArmSetup) -> tuple[EvidenceRef, ...]:
+    """Have every session answered once by an engine of the arm, and end it; return its evidence."""
     load, host = _workload(bench), witness.host
-    if host.transport == "recorded":
-        return
     part = Part(
         name="store",
         what=dataclasses.replace(_sessions(bench), count=load.sessions),
@@ -177,11 +176,10 @@ def _store(bench: Bench, witness: Witness, setup: ArmSetup) -> None:
         bench.child("engine: store", host=host.name),
         start_engine(witness, setup) as engine,
     ):
-        endpoint = Endpoint(
-            base_url=engine.base_url, model=engine.model, timeout_s=REQUEST_TIMEOUT_S
-        )
-        run_part(endpoint, part)
+        storing = _Searching(bench, witness, engine)
+        storing.run(part, lambda _: None, lambda: False)
         engine.wait_stored(STORED_WITHIN_S)
+    return (*storing.evidence, *engine.evidence)
 
 
 @contextlib.contextmanager

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import pathlib
 import shutil
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from kvgate.model.verdict import Verdict
 from kvgate.store.reader import RunReader
 
 if TYPE_CHECKING:
-    from conftest import Rig  # a suite of G3 on this machine
+    from conftest import Rig, Site  # a suite of G3 on this machine, a small site
 
 pytestmark = pytest.mark.whole
 
@@ -74,12 +76,47 @@ def test_sessions_that_were_lost_are_no_restores(
     rig = g3_rig(PLAN.replace(b"LIMIT", b"1 h").replace(b"ARM", b"local"), "test_load.py")
     honest = rig.suite._store
 
-    def store(bench: Any, witness: Any, setup: Any) -> None:
-        honest(bench, witness, setup)
+    def store(bench: Any, witness: Any, setup: Any) -> Any:
+        kept = honest(bench, witness, setup)
         for each in pathlib.Path(setup.kv_path).iterdir():
             if each.is_dir():
                 shutil.rmtree(each)
+        return kept
 
     monkeypatch.setattr(rig.suite, "_store", store)
     rig.suite.test_highest_concurrency_that_keeps_the_service_level(rig.bench)
     assert verdicts(rig)["G3.124"] is Verdict.FAIL
+
+
+def test_a_search_replays_without_an_engine(site: Site) -> None:
+    root = pathlib.Path(__file__).resolve().parents[2]
+    gate = yaml.safe_load((root / "gates/g3-kv-tier.yaml").read_text())
+    gate["criteria"] = [each for each in gate["criteria"] if each["id"] in SETTLED]
+    gate["entry"] = []
+    (site.root / "gates/g3-kv-tier.yaml").write_text(yaml.safe_dump(gate))
+    suite = (root / "suites/g3_kv_tier/test_load.py").read_text()
+    (site.root / "suites/g3").mkdir()
+    (site.root / "suites/g3/test_load.py").write_text(suite.replace('"G3.121", ', ""))
+    plan = PLAN.replace(b"LIMIT", b"1 h").replace(b"ARM", b"local")
+    plan = plan.replace(b"suites/g3_kv_tier", b"suites/g3").replace(b"60 s", b"100 s")
+    (site.root / "gates/plans/rehearsal.yaml").write_bytes(plan)
+    (site.root / "scratch").mkdir()
+    tools = f"tools: {{python: {sys.executable}}}"
+    (site.root / "inventory/local/this-machine.yaml").write_text(
+        "inventory: small\nhosts:\n  here: {roles: [serving], transport: local,\n"
+        f"         scratch: {site.root}/scratch, {tools}}}\n"
+    )
+    live = site.kvgate("run")
+    first = site.newest()
+    out = "inventory/recorded/here"
+    kept = site.kvgate("record", first.name, "--out", out)
+    assert kept.returncode == 0, live.stderr + kept.stderr
+    shutil.rmtree(site.root / "scratch")
+    replay = site.kvgate(
+        "run", "--inventory", f"{out}/inventory.yaml", "--plan", f"{out}/plan.yaml"
+    )
+    assert replay.returncode == live.returncode, replay.stderr
+    assert first != site.newest()
+    for key, found in site.findings(first).items():
+        again = site.findings()[key]
+        assert (again["verdict"], again["measured"]) == ("pass", found["measured"])
