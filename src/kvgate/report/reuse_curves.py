@@ -70,5 +70,5 @@ def _levels(drawing: Drawing, found: Assessment, x: Scale, y: Scale, by: float) 
         share = found.share_at(level.blocks)[0]
         drawing.line(at, _BOTTOM, at, _TOP, "limit")
         drawing.point(at, y(share), "circle", "s1", f"{level.name}: {share:.2%}")
-        side, anchor = (5, "start") if row == 1 else (-5, "end")  # HBM and DRAM may be near
-        drawing.text(at + side, _TOP + 12, f"{level.name} {share:.1%}", "note", anchor)
+        told = f"{level.name} {share:.1%}"  # sizes may be near: each name has a row of its own
+        drawing.text(at - 5, _TOP + 12 + 16 * row, told, "note", "end")
