@@ -35,7 +35,7 @@ from kvgate.workloads.replay import Reads, Spec, program
 from kvgate.workloads.replay_result import parsed
 
 ROUNDS = int(os.environ.get("ENGINE_BENCH_ROUNDS", "4"))
-SEED, SESSIONS, TOKENS, READERS = 3, 6, 4096, 4
+SEED, SESSIONS, TOKENS, READERS = 3, 4, 4096, 4
 WIDE = model_named("wide")
 
 
