@@ -139,8 +139,7 @@ async def send(
     """
     encoded = endpoint.request(request) if encoded is None else encoded
     answer = Answer()
-    sent_at = datetime.datetime.now(datetime.UTC)
-    sent = time.monotonic()
+    sent_at, sent = datetime.datetime.now(datetime.UTC), time.monotonic()
     begun = sent if due is None else due
     exchange = Exchange(answer, begun, request.output_tokens)
     await _exchange(pool, endpoint, encoded, exchange)
