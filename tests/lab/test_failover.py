@@ -19,7 +19,7 @@ from kvgate.engine import failover
 from kvgate.engine.failover import Under
 from kvgate.model.quantity import Quantity
 from kvgate.spec.failover import FailoverWorkload
-from kvgate.spec.faults import FaultTemplate, filled
+from kvgate.spec.faults import FaultTemplate, PathTaken, filled
 from kvgate.telemetry.paths import PathWatch
 from kvgate.transport.connect import Connections
 from kvgate.witness import Answer, Witness
@@ -72,7 +72,7 @@ class Bench:
                 witness=ini,
                 workload=workload,
                 place=place,
-                watching=functools.partial(PathWatch, ini, NQN),
+                watching=functools.partial(PathWatch, ini, NQN, every_s=0.25),
                 told=TOLD,
                 folder=self.folder / "standing",
                 run="lab",
@@ -138,12 +138,11 @@ def test_a_path_of_tcp_is_lost_and_comes_back_without_an_error(bench: Bench, fau
 def test_a_path_of_rdma_is_lost_and_comes_back_without_an_error(bench: Bench, fault: str) -> None:
     connect(bench.lab, "rdma")
     try:
-        takes = [{"address": "10.77.1.1", "transport": "rdma"}]
+        takes = [PathTaken(address="10.77.1.1", transport="rdma")]
         base = bench.template("ana-a" if fault.startswith("ana") else "cable-a")
         words = [word.replace("cable-a", fault).replace("ana-tcp-a", fault) for word in base.do]
-        made = base.model_copy(update={"do": words, "undo": [*words, "--undo"]})
-        fields = {**made.model_dump(exclude_unset=True), "takes": takes}
-        template = FaultTemplate.model_validate(fields)
+        changed = {"do": words, "undo": [*words, "--undo"], "takes": takes}
+        template = base.model_copy(update=changed)
         with bench.load() as under:
             found = values(failover.under_fio(under, template, bench.witness("labhost")))
         assert unharmed(found), found
@@ -160,10 +159,8 @@ def test_io_goes_on_by_itself_after_all_paths_were_lost_for_a_short_time(bench: 
 def test_a_target_that_restarts_holds_io_until_it_serves_again(bench: Bench) -> None:
     connect(bench.lab, "tcp", FAST="300")  # I/O waits so long: a restart takes its time
     try:
-        restart = bench.template("power").model_dump(exclude_unset=True)
-        takes = [{"address": each, "transport": "tcp"} for each in ("10.77.1.1", "10.77.2.1")]
-        changed = {"kind": "target_restart", "takes": takes}
-        template = FaultTemplate.model_validate({**restart, **changed})
+        takes = [PathTaken(address=each, transport="tcp") for each in ("10.77.1.1", "10.77.2.1")]
+        template = bench.template("power", kind="target_restart", takes=takes)
         with bench.load() as under:
             found = values(failover.under_fio(under, template, bench.witness("labhost")))
         assert unharmed(found), found
@@ -207,7 +204,7 @@ pull) echo 200000 >/proc/sys/dev/raid/speed_limit_min # else 1 MB/s beside other
 push) mdadm --detail /dev/md/lab | grep -q $(node LAB-TGT-RAID1) || {
     wipefs -qa $(node LAB-TGT-RAID1); mdadm /dev/md/lab --add $(node LAB-TGT-RAID1); } ;;
 degraded) mdadm --detail /dev/md/lab | grep -q degraded ;;
-clean) ! mdadm --detail /dev/md/lab | grep -Eq 'degraded|recovering|resync' ;;
+clean) ! mdadm --detail /dev/md/lab | grep -Eq 'State :.*(degraded|recovering|resync)' ;;
 gone) /lab/nvmet.sh down; mdadm --stop /dev/md/lab; /lab/nvmet.sh up both ;;
 esac
 """
