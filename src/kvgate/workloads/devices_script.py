@@ -69,7 +69,7 @@ try:
 except OSError as err:
     claim, fd = name(err), os.open("/dev/null", os.O_RDONLY)
 if claim == "yes":
-    for _ in range(20):
+    for _ in range(100):  # udev looks too, a while after each write
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             lock = "yes"
@@ -98,7 +98,7 @@ if ($mode eq "peek" || $mode eq "read") {
 else { $claim = name(); $open = sysopen($fh, $node, O_RDONLY | O_NOFOLLOW | O_NONBLOCK) }
 sysopen($fh, "/dev/null", O_RDONLY) unless $open;
 if ($claim eq "yes") {
-  for (1 .. 20) {
+  for (1 .. 100) {
     if (flock($fh, LOCK_EX | LOCK_NB)) { $lock = "yes"; last }
     $lock = name(); select(undef, undef, undef, 0.1);
   }
