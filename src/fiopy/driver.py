@@ -39,7 +39,7 @@ def run(
     file into `folder` (on the runner's machine); 3. start fio; 4. wait, calling `on_progress`
     about every `progress_every_s` from the thread that reads; 5. remove the job file; 6. read the
     result. ``output.jobs`` of the returned Run is never empty. Once there is a file `stop_file` (on
-    the runner's machine), fio ends all jobs early, and what it measured so far is its result.
+    the runner's machine), fio ends jobs that move early; what it measured so far is its result.
 
     Raises FioJobError and FioUnfit (nothing was started), FioMissing, FioCancelled, FioTimeout,
     FioKilled, FioNoSpace, FioEngineMissing, FioVerifyFailed, FioFailed, FioOutputError; all that
@@ -51,9 +51,7 @@ def run(
     if found is not None:
         found.check(jobs)  # 1.
     path = job_path(folder, jobs[0].name)
-    argv = [fio, "--output-format=json"]
-    if stop_file is not None:  # it leaves the state of verifying jobs beside the job file
-        argv += [f"--trigger-file={stop_file}", f"--aux-path={folder}"]
+    argv = [fio, "--output-format=json", *_stopping(stop_file, folder)]
     watch = None
     if on_progress is not None:
         argv.append(f"--status-interval={progress_every_s}")
@@ -62,6 +60,11 @@ def run(
         [*argv, path], {path: text}, runner, deadline_s=deadline_s, cancel=cancel, on_stdout=watch
     )
     return judge(text, finished, cancelled)  # 6.
+
+
+def _stopping(stop_file: str | None, folder: str) -> list[str]:
+    """Return the options by which fio ends at a file; `folder` takes verifying jobs' states."""
+    return [] if stop_file is None else [f"--trigger-file={stop_file}", f"--aux-path={folder}"]
 
 
 def job_path(folder: str, name: str) -> str:
