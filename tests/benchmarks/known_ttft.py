@@ -1,8 +1,8 @@
 """A mock endpoint, in a process of its own, that says how long it really took to its first token.
 
-A bare protocol, so that it is not what is measured. Its text is that time in seconds, from the last
-byte of the request to the write of the first event; after which come seven more events, 2 ms apart,
-and usage with the end. Both APIs are answered. `GET /cpu` says how much CPU it has used.
+Usage: known_ttft.py [apart|together]. A bare protocol, so that it is not what is measured. Its text
+is that time in seconds, from the last byte of the request to the write of the first event; seven
+more events follow, 2 ms apart, or all of them after 14 ms, and usage with the end.
 """
 
 import asyncio
@@ -50,9 +50,6 @@ class Serving(asyncio.Protocol):
             if end < 0:
                 return
             head = self.buffer[:end].lower()
-            if head.startswith(b"get "):
-                self.tell()
-                return
             self.chat = b"/chat/" in head[:60]
             length = int(head.split(b"content-length:")[1].split(b"\r\n")[0])
             self.missing = length - (len(self.buffer) - end - 4)
@@ -61,29 +58,24 @@ class Serving(asyncio.Protocol):
             self.begun = time.monotonic()
             asyncio.get_running_loop().call_later(FIRST_S, self.first)
 
-    def tell(self) -> None:
-        body = (f"{time.process_time():.6f}" if b"/cpu" in self.buffer else MODELS).encode()
-        self.buffer = b""
-        self.transport.write(
-            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
-            b"%d\r\n\r\n%s" % (len(body), body)
-        )
-
     def first(self) -> None:
         took = f"{time.monotonic() - self.begun:.6f}".encode()
         self.transport.write(HEAD + chunk(FIRST[self.chat].replace(MARK.encode(), took)))
         self.left = TOKENS - 1
-        asyncio.get_running_loop().call_later(NEXT_S, self.next)
+        wait_s = NEXT_S if APART else NEXT_S * self.left
+        asyncio.get_running_loop().call_later(wait_s, self.next if APART else self.rest)
+
+    def rest(self) -> None:
+        self.transport.write(NEXT[self.chat] * self.left + LAST)
 
     def next(self) -> None:
-        if self.left:
-            self.left -= 1
-            self.transport.write(NEXT[self.chat] + (b"" if self.left else LAST))
+        self.left -= 1
+        self.transport.write(NEXT[self.chat] + (b"" if self.left else LAST))
         if self.left:
             asyncio.get_running_loop().call_later(NEXT_S, self.next)
 
 
-MODELS = json.dumps({"object": "list", "data": [{"id": "m", "object": "model"}]})
+APART = sys.argv[1:] != ["together"]
 
 
 async def main() -> None:

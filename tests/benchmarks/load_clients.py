@@ -6,6 +6,7 @@ client does beside is aiohttp's own: it reads what has come, and parses each eve
 """
 
 import asyncio
+import itertools
 import json
 import os
 import sys
@@ -19,7 +20,7 @@ def ours(url: str, concurrency: int, seconds: float) -> dict[str, object]:
     from kvgate.load.client import Endpoint
     from kvgate.load.loop import closed_loop
     from kvgate.load.stream import Answer
-    from kvgate.load.workload import endless
+    from kvgate.load.workload import sessions
 
     answers: list[Answer] = []
 
@@ -30,7 +31,7 @@ def ours(url: str, concurrency: int, seconds: float) -> dict[str, object]:
 
     client.Answer = Kept
     endpoint = Endpoint(base_url=url, model="m", timeout_s=30)
-    requests = endless(1, prompt_tokens=100, output_tokens=8)
+    requests = itertools.cycle(sessions(1, 64, prompt_tokens=100, output_tokens=8))
     begun = time.process_time()
     result = closed_loop(endpoint, requests, concurrency=concurrency, duration_s=seconds)
     cpu_s = time.process_time() - begun
@@ -44,11 +45,12 @@ def aiohttp_on_uvloop(url: str, concurrency: int, seconds: float) -> dict[str, o
     import aiohttp
     import uvloop
 
-    from kvgate.load.workload import endless
+    from kvgate.load.workload import sessions
 
+    requests = itertools.cycle(sessions(1, 64, prompt_tokens=100, output_tokens=8))
     bodies = (
         json.dumps({"model": "m", "prompt": each.prompt, "max_tokens": 8, "stream": True}).encode()
-        for each in endless(1, prompt_tokens=100, output_tokens=8)
+        for each in requests
     )
     errors: list[float] = []
 

@@ -18,6 +18,12 @@ from kvgate.load.source import Source, Told
 AHEAD_BYTES = 32 * 2**20
 """How much is kept ready at most, beside one request: 100 prompts of 50,000 tokens."""
 
+STRETCH_S = 0.0001
+"""How long the feeder works before it offers the interpreter to the event loop's thread."""
+
+REFILL = 32
+"""How many requests may be missing before more are made: few, so that it takes no time."""
+
 SWITCH_S = 0.0005
 """After how long the feeder's thread lets the event loop's have the interpreter, at most."""
 
@@ -75,7 +81,7 @@ class Feeder:
             await waiter
         ready = self._ready.popleft()
         self._bytes -= len(ready.encoded)
-        if len(self._ready) * 2 <= self._ahead and not self._last:
+        if self._ahead - len(self._ready) >= min(REFILL, self._ahead) and not self._last:
             self._work.set()
         return ready
 
@@ -102,7 +108,8 @@ class Feeder:
             self._loop.call_soon_threadsafe(self._wake)
 
     def _fill(self) -> None:
-        """Answer what was told and make requests until enough are ready."""
+        """Answer what was told and make requests, by small pieces, until enough are ready."""
+        yielded = time.monotonic()
         while not self._stopping:
             if self._told:
                 self._follow(*self._told.popleft())
@@ -110,7 +117,9 @@ class Feeder:
                 self._make()
             else:
                 break
-            time.sleep(0)  # the event loop's thread first
+            if time.monotonic() - yielded > STRETCH_S:
+                time.sleep(0)  # the event loop's thread first
+                yielded = time.monotonic()
         self._call()
 
     def _has_room(self) -> bool:

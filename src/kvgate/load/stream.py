@@ -12,7 +12,7 @@ from kvgate.load.rows import Failure
 from kvgate.load.sse import SseEvent
 
 DONE = "[DONE]"
-_SCAN = json.JSONDecoder().scan_once  # what json.loads calls, without its looks for blanks
+_SCAN = json.JSONDecoder().raw_decode  # json.loads without its looks for blanks
 
 
 class Answer:
@@ -40,10 +40,10 @@ class Answer:
             self.done = True
             return
         try:
-            fields, end = _SCAN(data, 0)
+            fields, end = _SCAN(data)
             if end != len(data):  # blanks around it, or more than one
                 fields = json.loads(data)
-        except (StopIteration, ValueError, RecursionError) as err:
+        except (ValueError, RecursionError) as err:
             raise ParseError(f"an event that is not JSON: {data[:80]!r}") from err
         if not isinstance(fields, dict):
             raise ParseError(f"an event that is no JSON object: {data[:80]!r}")
