@@ -8,6 +8,7 @@ import errno
 import json
 import ssl
 import time
+from typing import Any
 
 from kvgate.errors import ParseError
 from kvgate.load.endpoint import Endpoint as Endpoint
@@ -149,21 +150,28 @@ async def send(
         session=request.session,
         sent_at=sent_at,
         sent_s=sent - origin,
-        ttft_s=answer.times_s[0] if answer.times_s else None,
-        token_times_s=tuple(answer.times_s),
         end_s=end_s,
-        asked_tokens=request.output_tokens,
-        prompt_tokens=answer.reported("prompt_tokens"),
-        output_tokens=answer.reported("completion_tokens"),
-        cached_tokens=answer.cached_tokens(),
-        output_sha256=answer.digest(),
-        logits_sha256=answer.logits_sha256,
         failure=failure[0] if failure else None,
         error=_harmless(failure[1], endpoint) if failure else "",
         turn=request.turn,
         due_s=None if due is None else due - origin,
+        asked_tokens=request.output_tokens,
+        **_of_answer(answer),
     )
     return row, _told(answer, request)
+
+
+def _of_answer(answer: Answer) -> dict[str, Any]:
+    """Return the part of a row that the answer tells."""
+    return {
+        "ttft_s": answer.times_s[0] if answer.times_s else None,
+        "token_times_s": tuple(answer.times_s),
+        "prompt_tokens": answer.reported("prompt_tokens"),
+        "output_tokens": answer.reported("completion_tokens"),
+        "cached_tokens": answer.cached_tokens(),
+        "output_sha256": answer.digest(),
+        "logits_sha256": answer.logits_sha256,
+    }
 
 
 def _told(answer: Answer, request: Request) -> Told:
