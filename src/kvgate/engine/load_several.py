@@ -110,7 +110,7 @@ def _clock_ahead(cluster: Any, worker: str) -> float:
     """Return by how many seconds a worker's clock is ahead of ours; raises UsageError."""
     best = (float("inf"), 0.0)
     for _ in range(ASKED_TIMES):
-        sent = time.time()
+        sent, asked = time.time(), time.monotonic()
         future = cluster.submit(_now, workers=[worker], allow_other_workers=False, pure=False)
         try:
             there = float(future.result(timeout=ANSWER_WITHIN_S))
@@ -119,7 +119,7 @@ def _clock_ahead(cluster: Any, worker: str) -> float:
                 f"client {worker} does not answer: {type(err).__name__}: {str(err)[:200]}",
                 hint="does it carry this kvgate? is it still up?",
             ) from err
-        trip = time.time() - sent
+        trip = time.monotonic() - asked
         best = min(best, (trip, there - sent - trip / 2))
     return best[1]
 

@@ -113,7 +113,11 @@ def test_the_journals_order_is_by_seq_whatever_the_wall_clock_says(
 
 
 CLOCKS = {
+    "kvgate/engine/control.py",  # an approval that claims to be signed in times to come
+    "kvgate/engine/load_several.py",  # how far clients' clocks are from ours: they begin together
     "kvgate/serving/api.py",  # the `created` of OpenAI's protocol, in whole seconds
+    "kvgate/serving/ledger.py",  # how long ago another process touched a file, by the file's time
+    "kvgate/serving/pool.py",  # the same
     "kvgate/telemetry/hostclock.py",  # asks how far a host's clock is from ours
     "kvgate/telemetry/hostsampler.py",  # answers that, on the host
     "kvgate/telemetry/recorder.py",  # samples are kept by our own time
