@@ -82,7 +82,10 @@ class _Counted:
                 columns = len(numbers)
                 self._take(numbers, f"{where}, line {at}")
         if not columns:
-            raise FioOutputError(f"{where} is empty", hint="no I/O completed, or fio was ended")
+            raise FioOutputError(
+                f"{where} is empty",
+                hint="no I/O completed after the ramp: fio was ended, or there is too little to do",
+            )
 
     def _take(self, numbers: list[int], where: str) -> None:
         time_ms, direction = numbers[:2]

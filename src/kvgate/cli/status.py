@@ -14,7 +14,7 @@ from kvgate.untrusted import plain
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from kvgate.engine.status import Step
+    from kvgate.engine.signing import Step
     from kvgate.model.disposed import Disposed
 
 _MARKS = {"done": ("✓", "green"), "missing": ("✗", "bold red"), "barred": ("⊘", "yellow")}

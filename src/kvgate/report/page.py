@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kvgate.model.finding import GateResult
@@ -14,7 +14,17 @@ from kvgate.report import charts, findings, glance, happened, hosts, pts, show, 
 from kvgate.report.exhibits import Exhibits
 from kvgate.report.sources import JournalEvent, Sources
 from kvgate.report.text import css_string, harmless, visible
-from kvgate.report.views import DISPOSITIONS, MARKS, Count, Fact, GateView, Look, Page
+from kvgate.report.views import (
+    DISPOSITIONS,
+    MARKS,
+    Count,
+    EvidenceView,
+    Fact,
+    GateView,
+    Look,
+    Page,
+    Trouble,
+)
 from kvgate.store.layout import SUMS
 
 REHEARSAL = "REHEARSAL — can never be signed as an acceptance"
@@ -26,19 +36,11 @@ SIMULATED = "SIMULATED DEVICES — can never be signed as an acceptance"
 def build(sources: Sources) -> Page:
     """Return the page of one judged run; the same records give the same page."""
     times = spent.spans(sources.events)
-    exhibits = Exhibits()
-    for gate in sources.result.gates:
-        for finding in gate.findings:
-            exhibits.cite(finding)
-    evidence = exhibits.views(sources)
+    evidence = _evidence(sources)
     acts = signoff.view(sources)
     agreed = signoff.beside(acts)
     gates = tuple(_gate(gate, sources, times, agreed) for gate in sources.result.gates)
-    result = sources.result
-    troubles = tuple(
-        dataclasses.replace(each, waiver=agreed.get(each.criterion, ""))
-        for each in findings.troubles(sources)
-    )
+    result, troubles = sources.result, _troubles(sources, agreed)
     page = Page(
         title=_title(sources),
         run=result.run,
@@ -65,6 +67,23 @@ def build(sources: Sources) -> Page:
         troubles_by_host=glance.by_host(troubles, sources),
     )
     return harmless(page)
+
+
+def _evidence(sources: Sources) -> tuple[EvidenceView, ...]:
+    """Return every piece that a finding cites."""
+    exhibits = Exhibits()
+    for gate in sources.result.gates:
+        for finding in gate.findings:
+            exhibits.cite(finding)
+    return exhibits.views(sources)
+
+
+def _troubles(sources: Sources, agreed: Mapping[str, str]) -> tuple[Trouble, ...]:
+    """Return what did not pass, with the waiver beside it."""
+    return tuple(
+        dataclasses.replace(each, waiver=agreed.get(each.criterion, ""))
+        for each in findings.troubles(sources)
+    )
 
 
 def _banner(sources: Sources) -> str:

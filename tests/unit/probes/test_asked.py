@@ -6,8 +6,8 @@ The composed server answers all of them (test_server.py), every parser is damage
 
 import pytest
 
-from kvgate.parse import registry
-from kvgate.probes import ALL, kernel_since, port_tools, rdma
+from kvgate.parse import rdma_sysfs, registry
+from kvgate.probes import ALL, kernel_since, port_tools
 
 ASKED: dict[str, tuple[str, str]] = {
     # host
@@ -134,4 +134,6 @@ def test_counters_of_three_makers_are_known_by_name() -> None:
     assert {"rx_prio3_discards", "rx_discards_phy", "hw_rx_dropped"} <= port_tools.LOSSES
     assert {"rx_prio3_pause", "rx_pfc_ena_frames_pri3", "frames_rx_pripause"} <= port_tools.PAUSES
     assert not port_tools.LOSSES & port_tools.PAUSES
-    assert {"np_cnp_sent", "rx_ecn_marked_pkts", "rx_rdma_ecn_pkts"} <= rdma.CONGESTION
+    assert {"np_cnp_sent", "rp_cnp_handled", "rx_rdma_cnp_pkts"} <= rdma_sysfs.CNP
+    assert {"rx_ecn_marked_pkts", "rx_rdma_ecn_pkts"} <= rdma_sysfs.MARKED
+    assert not rdma_sysfs.LOSS & (rdma_sysfs.CNP | rdma_sysfs.MARKED)

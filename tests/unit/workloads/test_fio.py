@@ -58,7 +58,8 @@ MEASURED = [name for name in SHAPES if name not in ("kv-restore-gpu", *OTHER_DAT
 
 @pytest.mark.parametrize("name", MEASURED)
 def test_every_job_gives_its_readings_and_evidence(bench: Any, name: str) -> None:
-    answer = fio.run(bench.witness, name, workload=workload(name))
+    size = f"{SIZE * (4 if SHAPES[name].passes else 1)} B"  # not done before the ramp is over
+    answer = fio.run(bench.witness, name, workload=workload(name, size=size))
     found = values(answer)
     for reading in answer.readings:
         few = "p99 takes" in reading.problem or "fewer than 4 windows" in reading.problem
