@@ -158,6 +158,40 @@ def test_however_ids_are_spread_the_hits_are_the_same(how: str) -> None:
         assert getattr(found[0], column).tolist() == getattr(found[1], column).tolist()
 
 
+EDGES = (0, 1, 62, 63, 64, 65, 2**32 - 1, 2**32, 2**62, 2**63 - 1, -1, -63, -64, -65, -(2**63))
+IDS = st.one_of(
+    st.sampled_from(EDGES),
+    st.integers(0, 200),
+    st.integers(-(2**63), 2**63 - 1),
+    st.builds(lambda session, at: session << 32 | at, st.integers(0, 9), st.integers(0, 70)),
+    st.builds(lambda page, at: page * 64 + at, st.integers(-3, 3), st.integers(0, 63)),
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    known=st.lists(IDS, min_size=1, max_size=30, unique=True),
+    requests=REQUESTS,
+    crowd=st.sampled_from([0, 0, 500]),
+    cut=st.integers(0, 40),
+)
+def test_whatever_numbers_ids_are_the_hits_are_those_of_the_cache(
+    known: list[int], requests: Requests, crowd: int, cut: int
+) -> None:
+    """A crowd of ids far apart makes the directory grow, and pages of one id each."""
+    named = [([known[each % len(known)] for each in ids], short) for ids, short in requests]
+    far = [([(at + 1) * 7_919_000_003], 0) for at in range(crowd)]
+    told = [*named[:cut], *far, *named[cut:], *far[::7], *named]
+    tracker = Tracker(BLOCK)
+    for piece in (told[:cut], told[cut:]):
+        if piece:
+            batch = batch_of(piece)
+            tracker.feed(batch, batch.ids)
+    assert tracker.distinct == len({each for ids, _ in told for each in ids})
+    for capacity in (1, 3, 20, 300, 10**6):
+        assert tracker.curve().hits(capacity) == simulated(told, capacity)
+
+
 def test_keys_are_one_to_one() -> None:
     ids = np.concatenate([np.arange(10_000), 2**62 + np.arange(10_000), (1 << np.arange(62))])
     assert len(np.unique(keys_of(ids))) == len(np.unique(ids))
