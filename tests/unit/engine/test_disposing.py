@@ -12,11 +12,14 @@ import pytest
 from kvgate.cli import main
 from kvgate.engine import disposing, waivers
 from kvgate.engine.decided import decided
+from kvgate.engine.judging import judge_stored
 from kvgate.engine.status import status
 from kvgate.model.verdict import Disposition
+from kvgate.report.render import render
 from kvgate.store.reader import RunReader
 from kvgate.store.verify import verify
 
+TEMPLATES = Path(__file__).resolve().parents[3] / "templates"
 NOW = datetime.datetime.now(datetime.UTC)
 TELLS = ("--requester", "Li", "--owner", "Chen", "--justification", "spare", "--risk", "none")
 SEALS_FINE = ("--by", "Li Wei")
@@ -194,3 +197,24 @@ def test_an_unsealed_run_is_not_disposed_of(made: Any, capsys: pytest.CaptureFix
     made.run("r0", seal=False)
     assert kvgate(made, "dispose", "r0") == 3
     assert "is not sealed" in capsys.readouterr().err
+
+
+def test_the_report_shows_the_waiver_beside_the_fail_and_who_answered(
+    made: Any, failed: Path
+) -> None:
+    waiver = waive(made, failed)
+    sign(made, waiver, "buyer", "supplier")
+    assert kvgate(made, "dispose", "r1") == 0
+    result = judge_stored(failed, attestations=True)
+    made_of = render(RunReader(failed), result, formats=("md", "json", "html"), templates=TEMPLATES)
+    page = json.loads(made_of["report.json"])
+    (trouble,) = [each for each in page["troubles"] if each["criterion"] == "G1.1"]
+    assert trouble["mark"] == "fail"
+    assert trouble["waiver"] == "waiver W-0001 holds: until 2099-12-31; owner Chen"
+    signoff = page["signoff"]
+    assert signoff["disposition"] == "accepted with conditions"
+    assert [row["by"] for row in signoff["answers"]] == ["Li Wei", "Li Wei"]
+    assert b"W\\-0001" in made_of["report.md"] or b"W-0001" in made_of["report.md"]
+    assert b"Beside it" in made_of["report.html"]
+    again = render(RunReader(failed), result, formats=("html",), templates=TEMPLATES)
+    assert again["report.html"] == made_of["report.html"]
