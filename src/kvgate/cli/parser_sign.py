@@ -11,6 +11,7 @@ Add = Callable[[Any, str, str, str], argparse.ArgumentParser]
 
 ROLES = ("buyer", "supplier", "supervisor", "integrator", "witness")
 DECISIONS = ("accepted", "accepted_with_conditions", "rejected", "witnessed")
+REQUIRE_HEAD = "head"
 _RUN = "the run's folder, or its name in runs/"
 
 
@@ -25,17 +26,12 @@ def _sign(verbs: Any, add: Add) -> argparse.ArgumentParser:
     parser = add(
         verbs,
         "sign",
-        "sign a sealed run's results for a party, or a plan's criteria before the run",
+        "sign a sealed run's results for a party, a plan's criteria before, or a journal meanwhile",
         "kvgate sign --protocol --plan gates/plans/site-a.yaml --inventory inventory/site-a.yaml "
         "--role buyer --key ~/.ssh/id_ed25519\n"
         "         kvgate sign RUN --role buyer --key ~/.ssh/id_ed25519",
     )
-    parser.add_argument("run", metavar="RUN", nargs="?", help=_RUN)
-    parser.add_argument(
-        "--protocol", action="store_true", help="sign the criteria of --plan and --inventory"
-    )
-    parser.add_argument("--plan", metavar="FILE", help="with --protocol: the plan")
-    parser.add_argument("--inventory", metavar="FILE", help="with --protocol: the hosts")
+    _what(parser)
     _who(parser, required=True)
     parser.add_argument(
         "--tsa",
@@ -58,6 +54,20 @@ def _sign(verbs: Any, add: Add) -> argparse.ArgumentParser:
         help="what is still to be done, by whom, until when; may be given several times",
     )
     return parser
+
+
+def _what(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", nargs="?", help=_RUN)
+    parser.add_argument(
+        "--protocol", action="store_true", help="sign the criteria of --plan and --inventory"
+    )
+    parser.add_argument(
+        "--head",
+        action="store_true",
+        help="countersign the journal of a run that goes on: by hand, for no controller's key",
+    )
+    parser.add_argument("--plan", metavar="FILE", help="with --protocol: the plan")
+    parser.add_argument("--inventory", metavar="FILE", help="with --protocol: the hosts")
 
 
 def _who(parser: argparse.ArgumentParser, *, required: bool) -> None:
@@ -108,8 +118,9 @@ def _verify(verbs: Any, add: Add) -> argparse.ArgumentParser:
         metavar="ROLE",
         action="append",
         default=[],
-        choices=ROLES,
-        help="this role must have signed; may be given several times",
+        choices=(*ROLES, REQUIRE_HEAD),
+        help=f"this role must have signed ({REQUIRE_HEAD}: the journal's head, throughout); may be "
+        "given several times",
     )
     parser.add_argument(
         "--tsa-ca", metavar="FILE", help="certificates (PEM) of whose time stamps are believed"

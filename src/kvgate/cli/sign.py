@@ -15,29 +15,55 @@ if TYPE_CHECKING:
 
 
 def sign_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
-    """Sign a run's results, or with --protocol the criteria before a run."""
-    from kvgate.engine.check import refuse_unsound
-    from kvgate.engine.sign import sign_protocol, sign_results
-
-    signer = _signer(arguments)
+    """Sign a run's results; --protocol: the criteria before it; --head: its journal meanwhile."""
     if arguments.protocol:
-        if arguments.run or arguments.decision or arguments.condition:
-            raise UsageError(
-                "--protocol signs the criteria of --plan and --inventory: no RUN, no --decision"
-            )
-        workspace, setup = setup_of(arguments)
-        refuse_unsound(workspace, setup)
-        made = sign_protocol(workspace, setup, signer)
-        print(plain(f"approved by the {signer.role}, {made.statement.signer}: {made.path}"))
-        print(
-            f"criteria: SHA-256 {made.statement.of['criteria_digest']}\n"
-            "runs of this plan and inventory carry it from now on; what is changed after it is "
-            "marked"
-        )
-        return 0
+        return _protocol(arguments)
     if not arguments.run or arguments.plan or arguments.inventory:
         raise UsageError("name the run to sign, or sign a plan's criteria with --protocol --plan")
-    run = run_of(arguments, arguments.run)
+    return _head(arguments) if arguments.head else _results(arguments)
+
+
+def _protocol(arguments: argparse.Namespace) -> int:
+    from kvgate.engine.check import refuse_unsound
+    from kvgate.engine.sign import sign_protocol
+
+    if arguments.run or arguments.decision or arguments.condition or arguments.head:
+        raise UsageError(
+            "--protocol signs the criteria of --plan and --inventory: no RUN, no --decision"
+        )
+    signer = _signer(arguments)
+    workspace, setup = setup_of(arguments)
+    refuse_unsound(workspace, setup)
+    made = sign_protocol(workspace, setup, signer)
+    print(plain(f"approved by the {signer.role}, {made.statement.signer}: {made.path}"))
+    print(
+        f"criteria: SHA-256 {made.statement.of['criteria_digest']}\n"
+        "runs of this plan and inventory carry it from now on; what is changed after it is marked"
+    )
+    return 0
+
+
+def _head(arguments: argparse.Namespace) -> int:
+    from kvgate.engine.sign import sign_head
+
+    if arguments.decision or arguments.condition:
+        raise UsageError("--head decides nothing: no --decision, no --condition")
+    signer = _signer(arguments)
+    made = sign_head(run_of(arguments, arguments.run), signer)
+    of = made.statement.of
+    print(plain(f"countersigned by the {signer.role}, {made.statement.signer}: {made.path}"))
+    print(
+        f"journal: {of['seq']} records, head {of['head']}, at {made.statement.claimed_at}\n"
+        "keep a copy of both files (.json, .sig): whoever can write the run's folder can remove "
+        "them, but then can't explain yours"
+    )
+    return 0
+
+
+def _results(arguments: argparse.Namespace) -> int:
+    from kvgate.engine.sign import sign_results
+
+    signer, run = _signer(arguments), run_of(arguments, arguments.run)
     made = sign_results(
         run, signer, decision=arguments.decision, conditions=tuple(arguments.condition)
     )

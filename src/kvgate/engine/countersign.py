@@ -5,6 +5,7 @@ So that nobody, without that key, can write the whole chain anew before it is se
 
 from __future__ import annotations
 
+import base64
 import datetime
 import os
 import zoneinfo
@@ -15,7 +16,7 @@ from kvgate.spec.plan import Plan
 from kvgate.store.canonical import parse
 from kvgate.store.registered import CONTROL_INPUT
 from kvgate.store.run import RunWriter
-from kvgate.store.signature import check, sign
+from kvgate.store.signature import check, fingerprint, sign, signing_key
 from kvgate.store.statement import HEAD, Statement, now_text
 from kvgate.store.story import COUNTERSIGNED
 
@@ -41,8 +42,31 @@ def use_key(plan: Plan, key: str) -> None:
             f"plan '{plan.plan}' registers no control.controller_key, so nobody would know it",
             hint="add it to the plan, then have the protocol signed",
         )
+    if wanted:
+        _try(plan, Path(named).expanduser())
     if named:
         os.environ[KEY_VARIABLE] = str(Path(named).expanduser().resolve())
+
+
+def _try(plan: Plan, key: Path) -> None:
+    """Raise UsageError unless `key` signs with nobody there, as the plan's controller key."""
+    registered = plan.control.controller_key if plan.control else None
+    try:
+        blob = signing_key(sign(b"kvgate", key=key, unattended=True))
+    except StoreError as err:
+        raise UsageError(
+            f"{key}: can't countersign with nobody there: {err.message}",
+            hint="a key without a passphrase, or one that an agent holds (ssh-add) and whose "
+            "signatures nobody has to confirm",
+        ) from err
+    if registered is not None and fingerprint(blob) != fingerprint(
+        base64.b64decode(registered.key.split()[1])
+    ):
+        raise UsageError(
+            f"{key}: is not the controller key that plan '{plan.plan}' registers "
+            f"({registered.principal})",
+            hint=f"its fingerprint is {fingerprint(blob)}",
+        )
 
 
 def controller(run: Path) -> str:
@@ -87,7 +111,7 @@ def _sign(run: RunWriter, principal: str, at: str) -> None:
         of={"at": at, "head": point.chain, "seq": point.count},
     )
     data = statement.content()
-    armour = sign(data, key=Path(named))
+    armour = sign(data, key=Path(named), unattended=True)
     signers = (run.path / "inputs" / "allowed_signers").read_bytes()
     made = check(data, armour, allowed_signers=signers, principal=principal, at=statement.at)
     if not made.good:

@@ -1,4 +1,4 @@
-"""Signing for a party: a run's results, the criteria before a run, the archive that is handed over.
+"""Signing for a party: criteria before a run, its journal meanwhile, its results, the archive.
 
 Nothing is stored that would not verify: each signature is checked before it is written.
 """
@@ -21,11 +21,15 @@ from kvgate.errors import StoreError
 from kvgate.spec.control import Control, Party, Signatory
 from kvgate.store import disk
 from kvgate.store.canonical import parse
+from kvgate.store.check_lines import LineCheck
+from kvgate.store.layout import JOURNAL, is_sealed
+from kvgate.store.ledger import GENESIS
 from kvgate.store.registered import CONTROL_INPUT
 from kvgate.store.seal import seal
 from kvgate.store.signature import check, public_blob, sign
 from kvgate.store.statement import (
     ARCHIVE,
+    HEAD,
     PROTOCOL,
     RESULTS,
     SIGNATURES,
@@ -91,6 +95,32 @@ def sign_results(
     path = _free(run / SIGNATURES, f"{RESULTS}-{signer.role}")
     _write(path, statement, armour, stamp)
     return Signed(statement, path, seal(run))
+
+
+def sign_head(run: Path, signer: Signer) -> Signed:
+    """Sign the journal's head of `run` as it is now, while the run goes on; return the signature.
+
+    So that what is there can't be written anew without the signer, also where no controller key
+    does that unattended. Raises StoreError for a sealed run, or a journal that is damaged.
+    """
+    if is_sealed(run):
+        raise StoreError(
+            f"{run.name}: is sealed, so that its journal ends; nothing can be put before it",
+            hint=f"sign what came out of it: kvgate sign {run.name} --role {signer.role} --key KEY",
+        )
+    manifest = parse((run / "manifest.json").read_bytes())
+    lines = LineCheck(run / JOURNAL, JOURNAL, GENESIS, "seq")
+    if not all([line.good for line in lines]) or not lines.count:  # all are walked
+        raise StoreError(
+            f"{run.name}: its journal is damaged: {'; '.join(map(str, lines.problems))}",
+            hint=f"`kvgate verify {run.name}` names every problem; don't sign it",
+        )
+    of = {"at": "by hand", "head": lines.head, "seq": lines.count}
+    statement, armour = _signed(control_of(run), signer, HEAD, str(manifest["run"]), of)
+    stamp = ask_stamp(signer.tsa, armour.encode("ascii")) if signer.tsa else b""
+    path = _free(run / SIGNATURES, f"{HEAD}-{signer.role}")
+    _write(path, statement, armour, stamp)
+    return Signed(statement, path)
 
 
 def sign_protocol(workspace: Workspace, setup: Setup, signer: Signer) -> Signed:

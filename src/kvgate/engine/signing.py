@@ -10,8 +10,8 @@ from kvgate.engine.lineage import Lineage
 from kvgate.spec.plan import REHEARSED
 from kvgate.spec.waiver import APPROVERS
 from kvgate.store.reader import RunReader
-from kvgate.store.statement import PROTOCOL, SIGNATURES, Statement
-from kvgate.store.verify_steps import verify_steps
+from kvgate.store.statement import PROTOCOL
+from kvgate.store.verify_steps import Outcome, verify_steps
 
 State = Literal["done", "missing", "barred"]
 _APPROVALS = "approvals/"
@@ -44,7 +44,10 @@ def steps(found: Lineage) -> Iterator[Step]:
         )
         return
     yield _approved(run)
-    signed = _signed(run)
+    outcome = verify_steps(run.path) if run.sealed() else None
+    if outcome is not None and not bars:
+        yield from _countersigned(outcome)
+    signed = {each.role: each for each in outcome.signed} if outcome else {}
     word = " --decision witnessed" if bars else ""
     for role in APPROVERS:
         people = ", ".join(each.name for _, each in control.signatories(role)) or "nobody named"
@@ -88,8 +91,9 @@ def _approved(run: RunReader) -> Step:
     )
 
 
-def _signed(run: RunReader) -> dict[str, Statement]:
-    """Return role → the last statement on the results whose signature counts."""
-    if not (run.path / SIGNATURES).is_dir():
-        return {}
-    return {each.role: each for each in verify_steps(run.path).signed}
+def _countersigned(outcome: Outcome) -> Iterator[Step]:
+    """Yield whether somebody vouched for the journal while the run went on."""
+    for text in outcome.lacking:
+        yield Step(what=f"{text}; a run that ended can't be mended in that", state="barred")
+    if not outcome.lacking:
+        yield Step(what="the journal's head was countersigned while the run went on", state="done")

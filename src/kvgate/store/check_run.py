@@ -23,11 +23,13 @@ from kvgate.store.layout import (
     MANIFEST,
     MEASUREMENTS,
     TELEMETRY,
+    beginning,
     open_regular,
     read_bytes,
 )
 from kvgate.store.ledger import GENESIS, Ledger, Point, Stored, event
-from kvgate.store.story import Story
+from kvgate.store.statement import LONGEST_STATEMENT_BYTES, SIGNATURES, is_head_name
+from kvgate.store.story import Story, named_record
 from kvgate.store.sums import hash_file
 from kvgate.store.verification import Kind, Problem
 
@@ -38,7 +40,7 @@ class RunCheck:
     def __init__(self, run: Path, files: Mapping[str, int]) -> None:
         self.problems: list[Problem] = []
         self._run, self._files = run, files
-        self.story = Story()
+        self.story = Story(_signed_at(run, files))
         self._series: dict[str, str] = {}  # file of telemetry → SHA-256 in the journal
         self._cited: dict[str, int] = {}  # evidence → first measurement line that cites it
 
@@ -232,6 +234,15 @@ class RunCheck:
                 self._report(
                     EVIDENCE, "missing", f"evidence {ref}, cited by {MEASUREMENTS} line {line}"
                 )
+
+
+def _signed_at(run: Path, files: Mapping[str, int]) -> frozenset[int]:
+    """Return the journal records whose chain people signed while the run went on."""
+    prefix = f"{SIGNATURES}/"
+    leaves = [name[len(prefix) :] for name in files if name.startswith(prefix)]
+    statements = [leaf for leaf in leaves if is_head_name(leaf) and leaf.endswith(".json")]
+    texts = (beginning(run / SIGNATURES / leaf, LONGEST_STATEMENT_BYTES) for leaf in statements)
+    return frozenset(named_record(text.decode("utf-8", "replace")) for text in texts)
 
 
 def _in(ref: str, refs: set[bytes]) -> bool:

@@ -129,6 +129,12 @@ def read_bytes(path: Path) -> bytes:
             raise StoreError(f"{path}: can't be read: {err.strerror}") from err
 
 
+def beginning(path: Path, most: int) -> bytes:
+    """Return a regular file's bytes; of one that is longer than `most`, enough to be refused."""
+    with open_regular(path) as file:
+        return file.read(most + 1)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Listing:
     """What a run folder holds: regular files (relative name → bytes) and everything else."""

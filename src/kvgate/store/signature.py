@@ -51,17 +51,21 @@ class Outcome:
         return self.reason == "good"
 
 
-def sign(data: bytes, *, key: Path, namespace: str = NAMESPACE) -> str:
+def sign(data: bytes, *, key: Path, namespace: str = NAMESPACE, unattended: bool = False) -> str:
     """Return an SSH signature over `data`, in ASCII armour.
 
     `key` is a private key file, or a public one whose private half an SSH agent or a hardware
-    token holds. ssh-keygen asks for passphrase or touch on the terminal. Raises StoreError.
+    token holds. ssh-keygen asks for passphrase or touch on the terminal; `unattended` it asks
+    nobody, and a key that needs somebody makes no signature. Raises StoreError.
     """
     if not key.is_file():
         raise StoreError(f"{key}: there is no such key file", hint="e.g. ~/.ssh/id_ed25519")
     command = ["ssh-keygen", "-Y", "sign", "-n", namespace, "-f", str(key)]
     seen = sys.stderr is not None and sys.stderr.isatty()  # "touch your token" is for the signer
-    done = _run(command, data, timeout_s=_PEOPLE_S, shown=seen)
+    if unattended:
+        done = _run(command, data, alone=True)
+    else:
+        done = _run(command, data, timeout_s=_PEOPLE_S, shown=seen)
     armour = done.stdout.decode("ascii", "replace")
     if done.returncode or not armour.startswith(_BEGIN):
         told = (done.stderr or b"").decode("utf-8", "replace").strip().replace("\n", "; ")
@@ -204,9 +208,19 @@ def _stamp(digits: str) -> datetime.datetime:
 
 
 def _run(
-    command: Sequence[str], data: bytes, *, timeout_s: float = _TIMEOUT_S, shown: bool = False
+    command: Sequence[str],
+    data: bytes,
+    *,
+    timeout_s: float = _TIMEOUT_S,
+    shown: bool = False,
+    alone: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run ssh-keygen with UTC as its zone; `shown`: what it says goes to the terminal."""
+    """Run ssh-keygen with UTC as its zone; `shown`: what it says goes to the terminal.
+
+    `alone`: in a session without a terminal or a display, so that it can ask nobody anything.
+    """
+    asks = {"SSH_ASKPASS", "DISPLAY", "WAYLAND_DISPLAY"} if alone else set()
+    env = {key: value for key, value in os.environ.items() if key not in asks}
     try:
         return subprocess.run(
             command,
@@ -215,7 +229,8 @@ def _run(
             stderr=None if shown else subprocess.PIPE,
             timeout=timeout_s,
             check=False,
-            env={**os.environ, "TZ": "UTC", "LC_ALL": "C"},
+            env={**env, "TZ": "UTC", "LC_ALL": "C"},
+            start_new_session=alone,
         )
     except FileNotFoundError as err:
         raise NoKeygenError(

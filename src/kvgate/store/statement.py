@@ -23,6 +23,9 @@ RESULTS, PROTOCOL, ARCHIVE, HEAD = "results", "protocol", "archive", "journal_he
 DECISIONS = ("accepted", "accepted_with_conditions", "rejected", "witnessed")
 """What a signer of results decides; ``witnessed``: saw them, accepts and rejects nothing."""
 
+LONGEST_STATEMENT_BYTES = 16 * 2**20
+"""No statement is longer: the criteria of a protocol take some 200 bytes each."""
+
 _KEYS = ("purpose", "run", "role", "party", "name", "principal", "claimed_at", "document", "of")
 _NAME = re.compile(r"[a-z_]{1,20}-[a-z]{1,20}-[1-9][0-9]{0,3}\.(json|sig|tsr)")
 _ARCHIVED = re.compile(r"[a-z]{1,20}\.json")
@@ -92,6 +95,11 @@ def _read(stored: Any) -> Statement:
 def is_statement_name(name: str) -> bool:
     """Tell whether a file in signatures/ may be called `name`: ``results-buyer-1.json``."""
     return _NAME.fullmatch(name) is not None
+
+
+def is_head_name(name: str) -> bool:
+    """Tell whether a file in signatures/ called `name` is about the journal's head."""
+    return is_statement_name(name) and name.startswith(f"{HEAD}-")
 
 
 def is_archive_sig(end: str) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from kvgate.errors import KvgateError
 from kvgate.store.layout import plain
 from kvgate.store.verify_archive import opened
-from kvgate.store.verify_steps import VERDICTS, Step, add_step
+from kvgate.store.verify_steps import REQUIRE_HEAD, VERDICTS, Step, add_step
 
 _NOT_HERE = "judging again needs kvgate: `kvgate verify` does it; all else is checked here"
 
@@ -32,7 +32,11 @@ def main(words: list[str], own_folder: str) -> int:
         "--allowed-signers", metavar="FILE", help="keys to trust instead of those the run names"
     )
     parser.add_argument(
-        "--require", metavar="ROLE", action="append", default=[], help="this role must have signed"
+        "--require",
+        metavar="ROLE",
+        action="append",
+        default=[],
+        help=f"this role must have signed ({REQUIRE_HEAD}: the journal's head, throughout)",
     )
     parser.add_argument(
         "--tsa-ca", metavar="FILE", help="certificates (PEM) of whose time stamps are believed"

@@ -1,4 +1,4 @@
-"""Checks what was signed before a run's end: the approved protocol, and the journal's head."""
+"""Checks what was signed before a run began: the approved protocol."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from typing import Any
 from kvgate.errors import DamagedRunError
 from kvgate.store.canonical import parse
 from kvgate.store.layout import read_bytes
-from kvgate.store.registered import Registered
-from kvgate.store.signature import check
-from kvgate.store.statement import APPROVALS, HEAD, PROTOCOL, Statement, read_statement
-from kvgate.store.story import Countersignature
+from kvgate.store.statement import APPROVALS, PROTOCOL, Statement
 from kvgate.store.verification import Problem
 from kvgate.store.verify_signed import Checked, Sealed, check_signature
 
@@ -94,71 +91,3 @@ def _criteria(sealed: Sealed, approved: Mapping[str, Any], by: str) -> list[Prob
         for each in sorted({*approved, *judged})
         if approved.get(each) != judged.get(each)
     ]
-
-
-def check_countersigned(sealed: Sealed, approvals: Checked) -> Checked:
-    """Check the controller's signatures over the journal's head: at gates, at night, at the end."""
-    marks = sealed.story.countersigned
-    registered = sealed.registered
-    if not marks and (registered is None or not registered.controller):
-        none = "no controller key: the chain's beginning is vouched for by nobody until sealing"
-        return Checked((none,), nothing=True)
-    if registered is None or not registered.controller:
-        detail = "it is countersigned by a key that the run's plan doesn't name"
-        return Checked(problems=(Problem("journal.jsonl", "unproven", detail),))
-    roles = sorted({each.role for each in approvals.signed})
-    told = [
-        f"the controller's key was registered by the approval of {' and '.join(roles)}"
-        if roles
-        else "the controller's key stands in the plan; no party's approval registers it"
-    ]
-    problems = []
-    good = []
-    for mark in marks:
-        wrong = _wrong(sealed, registered, mark)
-        if wrong:
-            detail = f"countersignature in record seq {mark.seq}: {wrong}"
-            problems.append(Problem("journal.jsonl", "unproven", detail))
-        else:
-            good.append(mark)
-    told += _vouched(sealed, good)
-    return Checked(tuple(told), tuple(problems), nothing=not marks)
-
-
-def _wrong(sealed: Sealed, registered: Registered, mark: Countersignature) -> str:
-    """Return why a countersignature does not count, "" where it does."""
-    try:
-        statement = read_statement(mark.statement.encode("utf-8", "replace"))
-    except DamagedRunError as err:
-        return err.message
-    of = statement.of
-    if statement.purpose != HEAD or statement.run != sealed.manifest.get("run"):
-        return f"it is under run '{statement.run}' for '{statement.purpose}'"
-    if not mark.chain or of.get("head") != mark.chain:
-        return f"it is under another chain, head {of.get('head')} at record {of.get('seq')}"
-    if statement.principal != registered.controller:
-        return f"it is by '{statement.principal}', not by '{registered.controller}'"
-    data = mark.statement.encode()
-    allowed, at = registered.allowed, statement.at
-    outcome = check(
-        data, mark.signature, allowed_signers=allowed, principal=statement.principal, at=at
-    )
-    return "" if outcome.good else outcome.text
-
-
-def _vouched(sealed: Sealed, good: list[Countersignature]) -> list[str]:
-    """Return what the countersignatures vouch for, and what they don't."""
-    seqs = sorted(mark.seq for mark in good)
-    if not seqs:
-        return ["none: the chain's beginning is vouched for by nobody until sealing"]
-    whens = [read_statement(mark.statement.encode()) for mark in good]
-    told = [
-        f"{each.of.get('at')}: record {each.of.get('seq')}, claimed {each.claimed_at}"
-        for each in whens
-    ]
-    last = 0
-    for gate, seq in sealed.story.opened:
-        if not any(last < each <= seq for each in seqs):
-            told.append(f"the opening of {gate} was not countersigned")
-        last = seq
-    return told

@@ -10,13 +10,15 @@ from typing import Any
 from kvgate.errors import DamagedRunError, StoreError
 from kvgate.spec.plan import REHEARSED
 from kvgate.store import sums
-from kvgate.store.layout import Listing, belongs_to_run, is_sums_name, open_regular
+from kvgate.store.layout import Listing, beginning, belongs_to_run, is_sums_name
 from kvgate.store.registered import Registered
 from kvgate.store.signature import LONGEST_BYTES, check
 from kvgate.store.statement import (
+    LONGEST_STATEMENT_BYTES,
     RESULTS,
     SIGNATURES,
     Statement,
+    is_head_name,
     is_statement_name,
     read_statement,
 )
@@ -26,8 +28,6 @@ from kvgate.store.timestamp import check_stamp
 from kvgate.store.verification import Layer, Problem
 
 FINDINGS = "findings.json"
-LONGEST_STATEMENT_BYTES = 16 * 2**20
-"""No statement is longer: the criteria of a protocol take some 200 bytes each."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,6 +50,7 @@ class Checked:
     problems: tuple[Problem, ...] = ()
     signed: tuple[Statement, ...] = ()
     nothing: bool = False  # there was nothing to check: that proves nothing
+    lacking: tuple[str, ...] = ()  # what nobody signed and `--require head` asks for
 
 
 def no_acceptance(manifest: Mapping[str, Any], story: Story) -> tuple[str, ...]:
@@ -76,9 +77,9 @@ def check_signature(
     """
     shown = f"{folder.name}/{name}"
     try:
-        data = _beginning(folder / f"{name}.json", LONGEST_STATEMENT_BYTES)
+        data = beginning(folder / f"{name}.json", LONGEST_STATEMENT_BYTES)
         statement = read_statement(data)
-        armour = _beginning(folder / f"{name}.sig", LONGEST_BYTES).decode("latin-1")
+        armour = beginning(folder / f"{name}.sig", LONGEST_BYTES).decode("latin-1")
     except DamagedRunError as err:
         return None, "", Problem(f"{shown}.json", "altered", err.message)
     who = registered.people.get(statement.principal)  # 1
@@ -113,17 +114,11 @@ def _stamped(
     path = folder / f"{name}.tsr"
     if not path.is_file():
         return "", None
-    answer = _beginning(path, LONGEST_STAMP_BYTES)
+    answer = beginning(path, LONGEST_STAMP_BYTES)
     stamp = check_stamp(armour.encode("latin-1"), answer, registered.authority)
     if not stamp.good:
         return "", Problem(f"{folder.name}/{path.name}", "unproven", stamp.text)
     return f"; {stamp.text}", None
-
-
-def _beginning(path: Path, most: int) -> bytes:
-    """Return the file's bytes; of one that is longer than `most`, enough to be refused."""
-    with open_regular(path) as file:
-        return file.read(most + 1)
 
 
 def check_results(sealed: Sealed) -> Checked:
@@ -135,7 +130,7 @@ def check_results(sealed: Sealed) -> Checked:
         for leaf in sorted(leaves)
         if not is_statement_name(leaf)
     ]
-    if not names:
+    if all(is_head_name(leaf) for leaf in leaves):
         none = "nobody signed: whoever can rewrite the whole folder can seal it anew"
         return Checked((none,), nothing=True)
     if sealed.registered is None:
@@ -143,7 +138,8 @@ def check_results(sealed: Sealed) -> Checked:
         return Checked(problems=(Problem(SIGNATURES, "unproven", detail),))
     told = [sealed.registered.basis]
     signed = []
-    for stem in sorted({leaf.partition(".")[0] for leaf in leaves if is_statement_name(leaf)}):
+    of_results = (x for x in leaves if is_statement_name(x) and not is_head_name(x))
+    for stem in sorted({leaf.partition(".")[0] for leaf in of_results}):
         statement, line, wrong = check_signature(sealed.registered, sealed.run / SIGNATURES, stem)
         if wrong is None and statement is not None:
             wrong = _of_this_run(sealed, statement, f"{SIGNATURES}/{stem}.json")

@@ -30,7 +30,8 @@ from kvgate.store.story import Story
 from kvgate.store.timestamp import NoOpensslError
 from kvgate.store.verification import Layer, Problem
 from kvgate.store.verify import inspect
-from kvgate.store.verify_protocol import check_countersigned, check_protocol
+from kvgate.store.verify_head import check_head
+from kvgate.store.verify_protocol import check_protocol
 from kvgate.store.verify_signed import Checked, Sealed, check_results, no_acceptance
 
 Result = Literal["ok", "FAILED", "not done", "none"]
@@ -50,6 +51,9 @@ _CONTENT: tuple[About, ...] = (
 PROTOCOL = ("protocol", "what was approved before the run is what was judged by")
 HEAD = ("journal head", "the journal's chain was there at those moments, for a registered key")
 SIGNATURES = ("signatures", "who signed which layers, and what was decided")
+REQUIRE_HEAD = "head"
+"""With it among the required roles, what nobody countersigned in the journal is a problem."""
+
 _SIGNED = (PROTOCOL, HEAD, SIGNATURES)
 VERDICTS = ("verdicts", "the judge, run again on what is stored, finds the stored verdicts")
 
@@ -80,6 +84,7 @@ class Outcome:
     steps: tuple[Step, ...]
     signed: tuple[Statement, ...]
     barred: tuple[str, ...]
+    lacking: tuple[str, ...] = ()  # what about the journal's head nobody vouched for
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -109,6 +114,7 @@ class Outcome:
         undone = [step.name for step in self.steps if step.result == "not done"]
         by = "; ".join(f"{each.role} {each.name}: {each.of['decision']}" for each in self.signed)
         bar = "; can't be an acceptance" if self.barred else ""
+        bar += "; the journal's head is not countersigned throughout" if self.lacking else ""
         left = f"; not done here: {', '.join(undone)}" if undone else ""
         verified = "verified in part" if self.exit_code else "verified"
         return plain(
@@ -130,8 +136,8 @@ def verify_steps(
     countersignatures in the journal. 9: the signatures under the results.
 
     `signers` is an allowed_signers file to trust instead of the run's own keys, `authority` whose
-    time stamps are believed; each role of `required` must have signed. Raises StoreError where it
-    is no run or can't be read.
+    time stamps are believed; each role of `required` must have signed, and with `REQUIRE_HEAD`
+    among them the journal's head throughout. Raises StoreError where it is no run or can't be read.
     """
     state, story = inspect(path)
     steps = [_content_step(number, state.problems) for number in range(1, len(_CONTENT) + 1)]
@@ -144,12 +150,13 @@ def verify_steps(
         _signature_step(number, about, checks[about])
         for number, about in enumerate(_SIGNED, len(steps) + 1)
     ]
-    last = checks[SIGNATURES]
+    head, last = checks[HEAD], checks[SIGNATURES]
     return Outcome(
         str(manifest.get("run", path.name)),
         tuple(steps),
         last.signed if isinstance(last, Checked) else (),
         no_acceptance(manifest, story),
+        head.lacking if isinstance(head, Checked) else (),
     )
 
 
@@ -195,8 +202,8 @@ def _checks(
     try:
         sealed = Sealed(path, listing(path), manifest, layers, story, keys())
         done[PROTOCOL] = protocol = check_protocol(sealed)
-        done[HEAD] = check_countersigned(sealed, protocol)
-        done[SIGNATURES] = _with_required(check_results(sealed), required)
+        done[SIGNATURES] = results = _with_required(check_results(sealed), required)
+        done[HEAD] = _with_head(check_head(sealed, protocol, results), required)
     except DamagedRunError as err:
         wrong = Checked(problems=(Problem("signatures", "altered", err.message),))
         return {about: done.get(about, wrong) for about in _SIGNED}
@@ -205,13 +212,23 @@ def _checks(
     return done
 
 
+def _with_head(found: Checked, required: Sequence[str]) -> Checked:
+    """Make a problem of all that nobody vouched for, where `required` names the head."""
+    if REQUIRE_HEAD not in required:
+        return found
+    lacking = found.lacking or (found.told if found.nothing else ())
+    wrong = [Problem("journal.jsonl", "unproven", text) for text in lacking]
+    told = tuple(text for text in found.told if text not in lacking)
+    return dataclasses.replace(found, told=told, problems=(*found.problems, *wrong))
+
+
 def _with_required(found: Checked, required: Sequence[str]) -> Checked:
     """Add a problem for each of the `required` roles whose signature is not there, or not good."""
     signed = {statement.role for statement in found.signed}
     wrong = [
         Problem("signatures", "missing", f"no good signature of the {role}")
         for role in required
-        if role not in signed
+        if role not in signed and role != REQUIRE_HEAD
     ]
     return dataclasses.replace(found, problems=(*found.problems, *wrong))
 
