@@ -134,7 +134,14 @@ def load_plan(path: Path, *, root: Path, name: str | None = None) -> Loaded[Plan
     base_path = root / str(base)
     if not base_path.resolve().is_relative_to(root.resolve()) or not base_path.is_file():
         raise file.error(("base",), f"'{base}' is no plan of this workspace")
-    return plan_of(file, yamlfile.read(base_path, name=str(base)))
+    below = yamlfile.read(base_path, name=str(base))
+    if isinstance(below.value, dict) and "base" in below.value:
+        raise file.error(
+            ("base",),
+            f"'{base}' has a base itself, and one plan stands on one other at most",
+            hint=f"name '{below.value['base']}' as base and copy what '{base}' adds to it",
+        )
+    return plan_of(file, below)
 
 
 def plan_of(file: YamlFile, base: YamlFile | None) -> Loaded[Plan]:

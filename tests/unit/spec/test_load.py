@@ -219,6 +219,17 @@ def test_a_site_plan_narrows_its_base_and_adds_to_its_scope(tmp_path: Path) -> N
     assert plan.scoped_out() == {"G1.1": "none here", "G1.2": "no DMI"}
 
 
+def test_a_base_on_a_base_is_refused_with_what_to_name_instead(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text(PLAN)
+    (tmp_path / "local.yaml").write_text("base: base.yaml\ntitle: Here\n")
+    (tmp_path / "site.yaml").write_text("title: Site\nbase: local.yaml\n")
+    with pytest.raises(
+        SpecError, match=r"site.yaml:2: base: 'local.yaml' has a base itself"
+    ) as got:
+        load.load_plan(tmp_path / "site.yaml", root=tmp_path)
+    assert "name 'base.yaml' as base" in got.value.hint
+
+
 @pytest.mark.parametrize("base", ["missing.yaml", "../outside.yaml", "/etc/passwd"])
 def test_a_base_outside_the_workspace_is_refused(tmp_path: Path, base: str) -> None:
     root = tmp_path / "w"
