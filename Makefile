@@ -7,7 +7,7 @@ READY := .venv/ready
 PYTHONS := .make/pythons/ready
 JOBS ?= 2
 
-.PHONY: run test test-whole test-stats test-corpus test-faults test-lab test-lab-smoke lint bench bench-fanout bundle test-bundle setup clean help
+.PHONY: run test test-whole test-stats test-corpus test-faults test-lab test-lab-smoke lint bench bench-fanout bench-load bundle test-bundle setup clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ bench: $(READY) ## benchmarks against peers, side by side (not part of `make tes
 bench-fanout: $(READY) ## 1,000 hosts at once beside asyncssh, xargs ssh, ansible and parallel-ssh
 	-@$(BIN)/python -m pip install -q -e '.[bench]'
 	@$(BIN)/python -m pytest tests/benchmarks/test_fanout.py -q -o norecursedirs= -p no:xdist
+
+bench-load: $(READY) ## the load client beside aiohttp and AIPerf (in a venv of its own)
+	@test -x .make/aiperf/bin/aiperf || { python3 -m venv .make/aiperf && .make/aiperf/bin/pip install -q aiperf; }
+	@KVGATE_AIPERF=$(CURDIR)/.make/aiperf/bin/aiperf $(BIN)/python -m pytest tests/benchmarks/test_load.py -q -o norecursedirs= -p no:xdist
 
 bundle: $(READY) ## one archive in dist/ that installs on a machine without network
 	@$(BIN)/python tools/bundle.py

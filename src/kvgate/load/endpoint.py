@@ -102,6 +102,8 @@ def _rest(endpoint: Endpoint, output_tokens: int) -> bytes:
 
 def _ids(prompt: tuple[int, ...]) -> bytes:
     """Return token ids as JSON has them, made in slices between which other threads may run."""
+    if len(prompt) <= _SLICE:
+        return json.dumps(prompt)[1:-1].encode()
     slices = (prompt[at : at + _SLICE] for at in range(0, len(prompt), _SLICE))
     return b", ".join(json.dumps(each)[1:-1].encode() for each in slices)
 

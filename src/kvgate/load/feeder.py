@@ -1,19 +1,35 @@
-"""Makes requests ready ahead, in a thread of its own, so that sending one is only sending it."""
+"""Makes requests: quick ones where they are taken, others ahead, in a thread of its own.
+
+A prompt of 50,000 tokens takes milliseconds to write down, in which nothing else could be noticed;
+one of a hundred takes less than what two threads lose by turns at one interpreter.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import dataclasses
+import gc
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from kvgate.load.endpoint import Endpoint
 from kvgate.load.rows import Request, Row
 from kvgate.load.source import Source, Told
+
+QUICK_S = 0.0005
+"""What a request may take to be made in the event loop's thread: some 4,000 token ids."""
+
+TRIED = 8
+"""How many requests are made before the load begins, to see how long they take."""
+
+SLOW_MOST, SLOW_PART = 2, 0.02
+"""How many slow ones are made in the event loop's thread before the feeder's takes over; as a part
+of all, as now and then one is slow because Python collects its garbage just then."""
 
 AHEAD_BYTES = 32 * 2**20
 """How much is kept ready at most, beside one request: 100 prompts of 50,000 tokens."""
@@ -26,6 +42,9 @@ REFILL = 32
 
 SWITCH_S = 0.0005
 """After how long the feeder's thread lets the event loop's have the interpreter, at most."""
+
+
+_T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,22 +73,48 @@ class Feeder:
         self._stopping = False
         self._called = False
         self._loop = asyncio.get_running_loop()
+        self._here = True
+        self._slow = self._timed = 0
         self._thread = threading.Thread(target=self._run, name="load-feeder", daemon=True)
 
     def __enter__(self) -> Feeder:
-        """Start to make requests ready."""
-        self._work.set()
-        self._thread.start()
+        """Make the first requests ready; those that take long are made in a thread from now on."""
+        for _ in range(min(TRIED, self._ahead)):
+            if not self._here or self._last or self._error is not None:
+                break
+            try:
+                self._take_time(self._make)
+            except BaseException as err:  # noqa: BLE001  comes out where it is waited for
+                self._error = err
         return self
 
     def __exit__(self, *_: object) -> None:
         """Stop; waits for the request that is being made."""
         self._stopping = True
         self._work.set()
-        self._thread.join()
+        if not self._here:
+            self._thread.join()
+
+    def _take_time(self, make: Callable[[], _T]) -> _T:
+        """Do what is done in the event loop's thread, and see how long it computes."""
+        began = time.thread_time()
+        made = make()
+        self._slow += time.thread_time() - began > QUICK_S
+        self._timed += 1
+        if self._slow > SLOW_MOST and self._slow > SLOW_PART * self._timed:
+            self._move()
+        return made
+
+    def _move(self) -> None:
+        """Have everything made by the feeder's thread from now on."""
+        self._here = False
+        self._work.set()
+        self._thread.start()
 
     async def take(self) -> Ready | None:
         """Return the next request, waiting for it to be made; None once there is none."""
+        if self._here and not self._ready and not self._last and self._error is None:
+            self._take_time(self._make)
         while not self._ready:
             if self._error is not None:
                 raise self._error
@@ -81,7 +126,8 @@ class Feeder:
             await waiter
         ready = self._ready.popleft()
         self._bytes -= len(ready.encoded)
-        if self._ahead - len(self._ready) >= min(REFILL, self._ahead) and not self._last:
+        missing = self._ahead - len(self._ready)
+        if not self._here and missing >= min(REFILL, self._ahead) and not self._last:
             self._work.set()
         return ready
 
@@ -91,6 +137,8 @@ class Feeder:
             return None
         if self._error is not None:
             raise self._error
+        if self._here:
+            return self._take_time(lambda: self._next_turn(row, told))
         follow: asyncio.Future[Ready | None] = self._loop.create_future()
         self._told.append((row, told, follow))
         self._work.set()
@@ -142,9 +190,12 @@ class Feeder:
             self._loop.call_soon_threadsafe(self._wake)
 
     def _follow(self, row: Row, told: Told, follow: asyncio.Future[Ready | None]) -> None:
-        request = self._source.ended(row, told)
-        ready = None if request is None else Ready(request, self._endpoint.request(request))
+        ready = self._next_turn(row, told)
         self._loop.call_soon_threadsafe(_answer, follow, ready)
+
+    def _next_turn(self, row: Row, told: Told) -> Ready | None:
+        request = self._source.ended(row, told)
+        return None if request is None else Ready(request, self._endpoint.request(request))
 
     def _wake(self) -> None:
         """Let as many look again as there are requests; in the event loop's thread."""
@@ -169,17 +220,25 @@ def _answer(follow: asyncio.Future[Ready | None], ready: Ready | None) -> None:
 
 _switching = threading.Lock()
 _switchers = 0
-_usual_s = 0.0
+_usual = (0.0, (0, 0, 0))
+
+
+_NEVER = 2**31 - 1
 
 
 @contextlib.contextmanager
 def quick_switches() -> Iterator[None]:
-    """Have threads of this process give up the interpreter sooner, while any load is running."""
-    global _switchers, _usual_s
+    """Have threads of this process give up the interpreter sooner, while any load is running.
+
+    Nor is all that lives looked through for garbage meanwhile: with 100,000 rows that would take
+    tens of milliseconds. What is young is, as ever.
+    """
+    global _switchers, _usual
     with _switching:
         if not _switchers:
-            _usual_s = sys.getswitchinterval()
-            sys.setswitchinterval(min(SWITCH_S, _usual_s))
+            _usual = sys.getswitchinterval(), gc.get_threshold()
+            sys.setswitchinterval(min(SWITCH_S, _usual[0]))
+            gc.set_threshold(*_usual[1][:2], _NEVER)
         _switchers += 1
     try:
         yield
@@ -187,4 +246,5 @@ def quick_switches() -> Iterator[None]:
         with _switching:
             _switchers -= 1
             if not _switchers:
-                sys.setswitchinterval(_usual_s)
+                sys.setswitchinterval(_usual[0])
+                gc.set_threshold(*_usual[1])
