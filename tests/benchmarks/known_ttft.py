@@ -22,11 +22,17 @@ def chunk(data: bytes) -> bytes:
 
 def event(text: str, chat: bool) -> bytes:
     choice = {"index": 0, "delta": {"content": text}} if chat else {"index": 0, "text": text}
-    fields = {"id": "cmpl-1", "object": "chunk", "model": "m", "choices": [choice]}
+    kind = "chat.completion.chunk" if chat else "text_completion"
+    fields = {"id": "cmpl-1", "object": kind, "model": "m", "choices": [choice]}
     return b"data: " + json.dumps(fields).encode() + b"\n\n"
 
 
-USAGE = {"id": "cmpl-1", "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": TOKENS}}
+USAGE = {
+    "id": "cmpl-1",
+    "object": "text_completion",
+    "choices": [],
+    "usage": {"prompt_tokens": 1, "completion_tokens": TOKENS},
+}
 LAST = chunk(b"data: " + json.dumps(USAGE).encode() + b"\n\ndata: [DONE]\n\n") + b"0\r\n\r\n"
 MARK = "0.000000"
 FIRST = {chat: event(MARK, chat) for chat in (False, True)}
