@@ -138,6 +138,12 @@ def _retest(verbs: Any, add: Add) -> argparse.ArgumentParser:
     )
     parser.add_argument("--reason", metavar="TEXT", default="", help="what was done about it")
     parser.add_argument(
+        "--controller-key",
+        metavar="FILE",
+        default="",
+        help="countersigns the journal unattended (default: KVGATE_CONTROLLER_KEY)",
+    )
+    parser.add_argument(
         "--yes-destroy",
         metavar="SERIAL",
         action="append",

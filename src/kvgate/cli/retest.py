@@ -13,6 +13,7 @@ from kvgate.cli.act import conclude, watched
 from kvgate.cli.places import run_of
 from kvgate.engine import destroy
 from kvgate.engine.check import refuse_unsound
+from kvgate.engine.countersign import use_key
 from kvgate.engine.holding import Held, hold, places
 from kvgate.engine.retest import plan_retest
 from kvgate.engine.start import create_run
@@ -40,6 +41,7 @@ def retest_verb(arguments: argparse.Namespace, command: list[str]) -> int:
     inventory = retest.setup.inventory.value
     destroy.refuse_unfit(inventory, arguments.yes_destroy)
     refuse_unsound(workspace, retest.setup)
+    use_key(retest.setup.plan.value, arguments.controller_key)
     print(plain(retest.remark), file=sys.stderr)
     with _held(workspace, retest, run, arguments.yes_destroy) as held:
         path = create_run(

@@ -76,8 +76,10 @@ def _results(arguments: argparse.Namespace) -> int:
 
 def export_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     """Write a sealed run as one archive; with --key sign the archive's own digest too."""
+    from kvgate.engine.scope_out import parent
     from kvgate.engine.sign import sign_archive
     from kvgate.store.export import export
+    from kvgate.store.reader import RunReader
     from kvgate.store.sums import hash_file
 
     if bool(arguments.key) != bool(arguments.role):
@@ -90,6 +92,8 @@ def export_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
         made = sign_archive(run, out, _signer(arguments))
         print(plain(f"signed by the {arguments.role}, {made.statement.signer}: {made.path}"))
         print("hand over all three: archive, .json and .sig")
+    if of := parent(RunReader(run)):
+        print(plain(f"it retests {of}: export that too; both are verified side by side"))
     return 0
 
 

@@ -11,6 +11,8 @@ from kvgate.store.verification import Problem
 from kvgate.store.verify_steps import VERDICTS, Step
 from kvgate.untrusted import plain
 
+LINEAGE = ("lineage", "the runs it retests are those it cites, and give the stored disposition")
+
 
 def verify_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     """Name what is altered, missing or added, and who signed; 0: all proven, 1: it is not."""
@@ -28,6 +30,8 @@ def verify_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     authority = Path(arguments.tsa_ca) if arguments.tsa_ca else None
     with opened(path, signers, arguments.require, authority) as (run, outcome):
         whole = add_step(outcome, verdicts_step(run))
+        if retests(run):
+            whole = add_step(whole, lineage_step(run))
     for line in whole.lines():
         print(plain(line))
     return whole.exit_code
@@ -52,10 +56,47 @@ def verdicts_step(run: Path) -> Step:
     Seals of additions can be made anew by anybody; what the run itself proves can't.
     """
     try:
-        wrong = [*_forged(run), *_other_parties(run), *_disposed(run)]
+        disposed = [] if retests(run) else _disposed(run)
+        wrong = [*_forged(run), *_other_parties(run), *disposed]
     except KvgateError as err:
         wrong = [Problem("findings.json", "altered", f"it can't be judged again: {err.message}")]
     return Step(0, *VERDICTS, "FAILED" if wrong else "ok", problems=tuple(wrong))
+
+
+def retests(run: Path) -> bool:
+    """Tell whether `run` cites another that it retests."""
+    from kvgate.engine.scope_out import parent
+    from kvgate.store.reader import RunReader
+
+    try:
+        return bool(parent(RunReader(run)))
+    except KvgateError:
+        return False  # what is wrong with its manifest is told by the steps on its bytes
+
+
+def lineage_step(run: Path) -> Step:
+    """Check the runs that `run` retests, and what was decided about all of them together.
+
+    Not done where they don't lie beside it: an archive holds one run.
+    """
+    from kvgate.engine.lineage import ParentAbsentError, chain
+    from kvgate.store.verify import verify
+
+    try:
+        above = chain(run)[:-1]
+        wrong = [
+            Problem(f"{each.path.name}/{found.path}", found.kind, found.detail)
+            for each in above
+            for found in verify(each.path).problems
+        ]
+        wrong += _disposed(run)
+    except ParentAbsentError as err:
+        told = f"{err.message}: unpack both into one folder, and verify this one there"
+        return Step(0, *LINEAGE, "not done", (told,))
+    except KvgateError as err:
+        wrong = [Problem("manifest.json", "unproven", err.message)]
+    told = f"it retests {', '.join(each.path.name for each in above)}" if not wrong else ""
+    return Step(0, *LINEAGE, "FAILED" if wrong else "ok", (told,) if told else (), tuple(wrong))
 
 
 def _forged(run: Path) -> list[Problem]:

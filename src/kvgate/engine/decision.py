@@ -54,12 +54,14 @@ def _refuse(run: str, decided: str, disposed: Disposed, conditions: Sequence[str
     if decided not in DECISIONS:
         raise UsageError(
             f"{told}: say what you decide with --decision",
-            hint=f"rejected or witnessed; `kvgate status {run}` says what an acceptance needs",
+            hint=f"rejected or witnessed; `kvgate status {run}` says what an acceptance needs; "
+            f"waivers count once `kvgate dispose {run}` has frozen them",
         )
     if decided.startswith("accepted") and best is Disposition.REJECTED:
         raise UsageError(
             f"{told}: it can't be accepted",
-            hint=f"`kvgate status {run}` says what blocks: mend and retest, or agree on waivers",
+            hint=f"`kvgate status {run}` says what blocks: mend and retest, or agree on waivers "
+            f"and freeze them by `kvgate dispose {run}`",
         )
     if decided == "accepted" and best is not Disposition.ACCEPTED:
         raise UsageError(

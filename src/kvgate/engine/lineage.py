@@ -51,16 +51,20 @@ class Lineage:
         return sum(criterion in run.manifest[KEY]["asked"] for run in self.runs if parent(run))
 
 
+class ParentAbsentError(StoreError):
+    """The run that a retest cites does not lie beside it: what both found can't be told."""
+
+
 def chain(run: Path) -> tuple[RunReader, ...]:
     """Return the readers of `run` and the runs it retests, the first one first.
 
-    Raises StoreError where one is missing, DamagedRunError where it is not the one that was cited.
+    Raises ParentAbsentError where one is missing, DamagedRunError where it is not the one cited.
     """
     found = [RunReader(run)]
     while (of := parent(found[-1])) and len(found) < _LONGEST:
         above = run.parent / of
         if not (above / "manifest.json").is_file():
-            raise StoreError(
+            raise ParentAbsentError(
                 f"{found[-1].path.name}: retests {of}, which is not beside it",
                 hint="put that run's folder back into runs/",
             )

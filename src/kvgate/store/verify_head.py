@@ -149,7 +149,8 @@ def _wrong(sealed: Sealed, statement: Statement, chain: str) -> str:
 def _open(sealed: Sealed, good: Sequence[_Vouched], signed: Sequence[Statement]) -> tuple[str, ...]:
     """Return what nobody vouched for: gates' openings, days, the close."""
     if not good:
-        return ("none: the chain's beginning is vouched for by nobody until sealing",)
+        none = "no countersignature: the chain's beginning is vouched for by nobody until sealing"
+        return (none,)
     story, lacking, last = sealed.story, [], 0
     for gate, seq, utc in story.opened:
         marked = any(last < each.seq <= seq and not each.by_hand for each in good)

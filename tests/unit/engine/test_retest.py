@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kvgate.cli import main
+from kvgate.cli.verify import lineage_step
 from kvgate.engine.decided import decided
 from kvgate.engine.lineage import lineage
 from kvgate.engine.retest import plan_retest
@@ -18,6 +22,7 @@ from kvgate.store.layout import SUMS
 from kvgate.store.reader import RunReader
 from kvgate.store.sums import hash_file
 from kvgate.store.verify import verify
+from kvgate.store.verify_steps import Outcome
 
 
 def cited(parent: Path, *criteria: str, changed: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -171,3 +176,28 @@ def test_a_parent_that_is_gone_or_another_is_named(made: Any, failed: Path) -> N
     gone = cited(failed, "G1.1") | {"of": "r0"}
     with pytest.raises(StoreError, match="retests r0, which is not beside it"):
         lineage(made.run("r3", retest=gone))
+
+
+def test_a_retest_is_verified_beside_what_it_retests(
+    made: Any, failed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    again = made.run("r2", retest=cited(failed, "G1.1"))
+    assert main(["dispose", str(again)]) == 1  # G1.4 is not answered
+    archive = tmp_path / "r2.tar"
+    assert main(["export", str(again), "-o", str(archive)]) == 0
+    assert "it retests r1: export that too" in capsys.readouterr().out
+    main(["verify", str(archive)])
+    told = capsys.readouterr().out
+    assert "12. lineage: not done" in told
+    assert "unpack both into one folder" in told
+    alone = tmp_path / "alone"
+    with tarfile.open(archive) as file:
+        file.extractall(alone, filter="data")
+    step = lineage_step(alone / "r2")
+    assert Outcome("r2", (step,), (), ()).exit_code == 2
+    shutil.copytree(failed, alone / "r1")
+    assert lineage_step(alone / "r2").result == "ok"
+    pack = alone / "r1/evidence/pack-000001.kvp"
+    whole = pack.read_bytes()
+    pack.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert any(p.path.startswith("r1/evidence") for p in lineage_step(alone / "r2").problems)
