@@ -184,11 +184,14 @@ class Soak:
         return found
 
     def _sample(self, ways: Connections) -> Watching:
+        hosts = self.setup.inventory.value.with_role("all")
+        settings = Settings(every_s=self.load.sample_every.to("s"), deadline_s=self._deadline_s)
         watching = Watching(
             self.run.path,
-            [ways.to(host) for host in self.setup.inventory.value.with_role("all")],
+            [ways.to(host) for host in hosts],
             journal=self.run.event,
-            settings=Settings(every_s=self.load.sample_every.to("s"), deadline_s=self._deadline_s),
+            settings=settings,
+            settings_of={host.name: settings.of(host.telemetry) for host in hosts},
         )
         return self.opened.enter_context(watching)
 

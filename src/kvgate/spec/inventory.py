@@ -19,6 +19,7 @@ from kvgate.model.quantity import Quantity
 from kvgate.spec.base import Duration, Slug, Strict, Text, exactly_one_of
 from kvgate.spec.declared import Declared
 from kvgate.spec.faults import FaultTemplate
+from kvgate.spec.telemetry import HostTelemetry
 
 
 class Role(enum.StrEnum):
@@ -57,7 +58,7 @@ _DECLARES: dict[Role, set[str]] = {
     Role.BMC: _IDENTITY | {"bios", "psus", "fans"},
 }
 _OF_DEVICES: set[str] = set().union(*_DECLARES.values())
-_OF_HOSTS = ("jump", "sudo", "tools", "scratch", "arms")
+_OF_HOSTS = ("jump", "sudo", "tools", "scratch", "arms", "telemetry")
 _WEB = ("https", "http")
 _USUAL_CONNECT_S = 10
 
@@ -124,8 +125,9 @@ class Host(Strict):
 
     ``tools`` maps a command's name to its path on the host; ``scratch`` is the folder in which
     workloads may make (and must remove) files; ``arms`` say where the storage of each arm of a
-    comparison is. ``recording`` (transport: recorded) is a file that
-    `kvgate record` wrote, or the folder with the host's, beside the inventory.
+    comparison is; ``telemetry`` says what is sampled beside the host's own files. ``recording``
+    (transport: recorded) is a file that `kvgate record` wrote, or the folder with the host's,
+    beside the inventory.
 
     An array, switch or BMC (``of`` a host) is asked by its ``adapter``: by ssh with its own
     command line, by https, or by http where it is on loopback. ``simulated``: it is none.
@@ -153,6 +155,7 @@ class Host(Strict):
     scratch: Text | None = None
     arms: dict[StorageArm, ArmPlace] = pydantic.Field(default_factory=dict)
     baseline: Slug | None = None
+    telemetry: HostTelemetry = HostTelemetry()
     declared: Declared = Declared()
     name: str = ""  # set by Inventory from the key the host stands under
 

@@ -9,11 +9,11 @@ WORD = re.compile(r"(?!-+$)[A-Za-z0-9_./:=,@%+-]{1,200}", re.ASCII)
 """A word of a command that no command line of any device takes for more than a word."""
 
 
-def safe(placeholder: str) -> Callable[[str], str]:
+def safe(placeholder: str = "") -> Callable[[str], str]:
     """Return a validator of words in which `placeholder` (``{port}``) may stand for a safe one."""
 
     def check(value: str) -> str:
-        if not WORD.fullmatch(value.replace(placeholder, "p")):
+        if not WORD.fullmatch(value.replace(placeholder, "p") if placeholder else value):
             raise ValueError(f"'{value}' is not a word of safe characters ({WORD.pattern})")
         return value
 

@@ -270,7 +270,8 @@ class Bench:
         """Record what `hosts` (default: all) do each second, until the block ends.
 
         Recorded hosts are left out: what they did is over. Nothing that goes wrong with telemetry
-        ends the block; it is noted in the journal. `Watching.scrape` adds an engine's metrics.
+        ends the block; it is noted in the journal. `Watching.scrape` adds an engine's metrics, the
+        inventory (``telemetry``) those that the host itself reaches.
         Inside a block that records already that one goes on, of the hosts it has.
         """
         if self._watching is not None:
@@ -279,13 +280,19 @@ class Bench:
         from kvgate.telemetry.channel import Settings  # with NumPy, and few gates record
         from kvgate.telemetry.watching import Watching
 
-        ways = [
-            self.connections.to(host)
+        sampled = [
+            host
             for host in (self.hosts() if hosts is None else hosts)
             if host.transport != "recorded" and not host.is_device
         ]
         settings = Settings(every_s=every_s, deadline_s=deadline_s)
-        with Watching(self.run.path, ways, journal=self.run.event, settings=settings) as watching:
+        with Watching(
+            self.run.path,
+            [self.connections.to(host) for host in sampled],
+            journal=self.run.event,
+            settings=settings,
+            settings_of={host.name: settings.of(host.telemetry) for host in sampled},
+        ) as watching:
             self._watching = watching
             try:
                 yield watching

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 from kvgate.errors import KvgateError, ParseError
+from kvgate.spec.telemetry import HostTelemetry
 from kvgate.telemetry import source
 from kvgate.telemetry.hostclock import AGAIN_S, ControllerClock, Reckoned, Reckoning
 from kvgate.telemetry.recorder import Recorder
@@ -26,6 +27,16 @@ STARTS_IN_S = 30.0
 MOST_TROUBLES = 20
 """Lines that are none of which each is told; of more only how many, until the next look."""
 
+MOST_BYTES, MOST_BYTES_A_S = 2**23, 2**20
+"""Between two looks, and a second of that time; a host that says more floods, and is ended."""
+
+MOST_WORK = 20_000
+"""What a host may say between two looks, in samples and events; names cost 100, nonsense 10."""
+
+WELL_S = 60.0
+LONGEST_WAIT_S = 30.0
+"""A sampler that did not run for `WELL_S` is started again later each time, up to this."""
+
 CLOCK = (("clock.offset_us", "l"), ("clock.round_trip_us", "l"))
 
 
@@ -34,7 +45,7 @@ class Settings:
     """How hosts are sampled: how often, the slow tools how often, and until when at the latest.
 
     ``metrics`` maps an engine's name to its /metrics as the host itself reaches it; ``tools`` are
-    more slow tools (`source.command`).
+    more slow tools (`source.command`). With ``gpu`` amd-smi its monitor is kept running there.
     """
 
     every_s: float = 1.0
@@ -42,7 +53,18 @@ class Settings:
     deadline_s: float = 7 * 86400.0
     metrics: Mapping[str, str] = dataclasses.field(default_factory=dict)
     tools: Sequence[tuple[str, Sequence[str], str]] = ()
+    gpu: str = "sysfs"
     shell_only: bool = False
+
+    def of(self, host: HostTelemetry) -> Settings:
+        """Return these settings with what the inventory says of a host."""
+        return dataclasses.replace(
+            self,
+            slow_s=host.slow_every.to("s"),
+            metrics=host.metrics,
+            tools=tuple((f"tool.{each.name}", each.command, each.form) for each in host.tools),
+            gpu=host.gpu,
+        )
 
 
 class Channel:
@@ -71,6 +93,12 @@ class Channel:
         self._heard = time.monotonic()
         self._spoke = False
         self._troubles: list[str] = []
+        self._more_troubles = 0
+        self._looked = self._began = time.monotonic()
+        self._bytes = self._work = 0
+        self._flooded = False
+        self._wait_s = 0.0
+        self._due: float | None = None  # when it is started again, while it is not
         self._boot = ""
         self._asked_date: float | None = None  # of a sampler that answers no questions
         self._boot_ms: float | None = None
@@ -86,33 +114,54 @@ class Channel:
     def watch(self) -> None:
         """Look after the sampler; costs next to nothing when it is well."""
         self._tell()
+        now = time.monotonic()
+        if self._due is not None:
+            if now >= self._due:
+                self._start()
+            return
+        if how := self._how_over(now):
+            silent_s = now - self._heard
+            self._on_gap(f"{self.host}: the sampler {how}; no sample for {silent_s:.1f} s")
+            self._stop()
+            well = now - self._began >= WELL_S
+            self._wait_s = 0.0 if well else min(2 * self._wait_s + 0.5, LONGEST_WAIT_S)
+            if self._wait_s > 1.0:
+                self._due = now + self._wait_s
+            else:
+                self._start()
+            return
+        self._looked, self._bytes, self._work = now, 0, 0
         if self._asked_date is not None:
-            if time.monotonic() > self._asked_date:
-                self._asked_date = time.monotonic() + AGAIN_S
+            if now > self._asked_date:
+                self._asked_date = now + AGAIN_S
                 self._ask_date()
         elif self._reckoning is not None:
             self._reckoning.tend()
-        silent_s = time.monotonic() - self._heard
+
+    def _how_over(self, now: float) -> str:
+        """Return what is wrong with the sampler; "" while it is well."""
+        if self._flooded:
+            return "says more than any sampler does: it floods"
+        silent_s, every_s = now - self._heard, self._settings.every_s
         ended = self._process is None or self._process.poll()
-        every_s = self._settings.every_s
         patience_s = SILENT_AFTER * every_s if self._spoke else STARTS_IN_S
-        if silent_s < patience_s and not (ended and silent_s > every_s):
-            return
-        how = "ended" if ended else "is silent"
-        self._on_gap(f"{self.host}: the sampler {how}; no sample for {silent_s:.1f} s")
-        self._stop()
-        self._start()
+        if silent_s >= patience_s or (ended and silent_s > every_s):
+            return "ended" if ended else "is silent"
+        return ""
 
     def _tell(self) -> None:
         with self._lock:
             troubles, self._troubles = self._troubles, []
-        for text in troubles[:MOST_TROUBLES]:
+            more, self._more_troubles = self._more_troubles, 0
+        for text in troubles:
             self._on_gap(f"{self.host}: {text}")
-        if len(troubles) > MOST_TROUBLES:
-            self._on_gap(f"{self.host}: {len(troubles) - MOST_TROUBLES} more of the kind")
+        if more:
+            self._on_gap(f"{self.host}: {more} more of the kind")
 
     def _start(self) -> None:
-        self._heard, self._asked_date, self._spoke = time.monotonic(), None, False
+        self._heard = self._looked = self._began = time.monotonic()
+        self._asked_date, self._spoke, self._due = None, False, None
+        self._bytes, self._work, self._flooded = 0, 0, False
         listener = Listener()  # of its own: late bytes of the one before must not mix in
         settings = self._settings
         words = source.command(
@@ -120,6 +169,7 @@ class Channel:
             slow_ms=round(settings.slow_s * 1000),
             metrics=settings.metrics,
             tools=settings.tools,
+            gpu=settings.gpu,
             shell_only=settings.shell_only,
         )
 
@@ -151,12 +201,26 @@ class Channel:
 
     def _trouble(self, text: str) -> None:
         with self._lock:
-            self._troubles.append(text)
+            if len(self._troubles) < MOST_TROUBLES:
+                self._troubles.append(text)
+            else:
+                self._more_troubles += 1
 
     def _take(self, listener: Listener, piece: bytes) -> None:
         """Take bytes as they come, in the transport's thread, which no error may leave."""
+        self._bytes += len(piece)
+        over_s = time.monotonic() - self._looked
+        if self._bytes > MOST_BYTES + MOST_BYTES_A_S * over_s:
+            self._flooded = True
+        if self._flooded:
+            return
         for heard in listener.feed(piece):
+            self._work += 1
+            if self._work > MOST_WORK:
+                self._flooded = True
+                return
             if isinstance(heard, ParseError):
+                self._work += 10
                 self._trouble(heard.message)
                 continue
             try:
@@ -173,6 +237,7 @@ class Channel:
             self._recorder.sample(self.host, heard.group, t_ms, heard.uptime_ms, heard.row)
             self.count += heard.group == "fast"
         elif isinstance(heard, Names):
+            self._work += 100
             self._recorder.names(self.host, heard.group, self._every_ms(heard.group), heard.series)
         elif isinstance(heard, Said):
             self._recorder.event(self.host, round(self._clock.ms()), heard.event)
@@ -197,8 +262,12 @@ class Channel:
         self._reckoned(Reckoned(offset_us, trip_us, boot_ms))
 
     def _every_ms(self, group: str) -> int:
-        slow = group == "slow"
-        return round(1000 * (self._settings.slow_s if slow else self._settings.every_s))
+        if group == "slow":
+            return round(1000 * self._settings.slow_s)
+        every_s = self._settings.every_s
+        if group == "gpu":  # amd-smi counts whole seconds, and rests for them after its work
+            every_s = 2.0 * max(1, round(every_s))
+        return round(1000 * every_s)
 
     def _hello(self, hello: Hello) -> None:
         now = round(self._clock.ms())

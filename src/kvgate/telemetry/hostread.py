@@ -11,6 +11,7 @@ behind it how many of the number make one unit, where that is not 1: ``l100`` ar
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -222,6 +223,19 @@ def told(texts: dict[str, str], before: dict[str, Any]) -> tuple[Values, dict[st
 
 
 LINE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(\{[^\n]{0,400}\})? +([-+.eE0-9]{1,40})(?: +-?\d+)?")
+
+
+def body(answer: Any, within_s: float, most: int = 1 << 20) -> str:
+    """Return an answer's text; one that is over `most` bytes or takes longer is a ValueError."""
+    end = time.monotonic() + within_s
+    told = bytearray()
+    while piece := answer.read1(65536):
+        told += piece
+        if len(told) > most:
+            raise ValueError("the answer is over " + str(most) + " bytes")
+        if time.monotonic() > end:
+            raise ValueError("the answer takes over " + str(within_s) + " s")
+    return told.decode("utf-8", "replace")
 
 
 def metrics(text: str, most: int = 400) -> Values:

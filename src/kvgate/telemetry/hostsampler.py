@@ -25,7 +25,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kvgate.telemetry.hostread import PROC, SLOW, SYS, metrics, told  # joined by `source`
+from kvgate.telemetry.hostgpu import Monitor  # joined by `source`
+from kvgate.telemetry.hostread import PROC, SLOW, SYS, body, metrics, told  # joined by `source`
 from kvgate.telemetry.hosttools import Tool, tools  # joined by `source`
 
 STATES = re.compile(r"/(state|ana_state)$")
@@ -135,6 +136,8 @@ class Sampler:
         self.fast, self.slow = Files(PROC + SYS), Files(SLOW)
         self.kernel = Kernel()
         self.tools = tools(settings.get("tools", []))
+        watched = settings.get("gpu") == "amd-smi"
+        self.gpu = Monitor(self.every_ms / 1000.0) if watched else None
         self.running: list[Tool] = []
         self.slow_values: Values = {}
         self.before: dict[str, Any] = {}
@@ -180,14 +183,15 @@ class Sampler:
 
     def scrape(self, name: str, url: str) -> None:
         """Ask an engine for its metrics, each time a second after its answer."""
+        import http.client
         import urllib.request  # heavy, and most hosts have no engine to ask
 
         while True:
             try:
                 with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310  declared
-                    text = answer.read(1 << 20).decode("utf-8", "replace")
+                    text = body(answer, 5.0)
                 self.scraped[name] = (now(), metrics(text))
-            except (OSError, ValueError) as err:
+            except (OSError, ValueError, http.client.HTTPException) as err:
                 self.scraped[name] = (now(), f"{type(err).__name__}: {err}")
             time.sleep(self.every_ms / 1000.0)
 
@@ -208,6 +212,18 @@ class Sampler:
                 self.event({"kind": "metrics", "text": f"{name}: {found[:300]}"})
             else:
                 self.sample("engine:" + name, found, when)
+        if self.gpu is not None:
+            self.gpu.tend()
+            self.gpus(self.gpu)
+
+    def gpus(self, gpu: Monitor) -> None:
+        """Tell what amd-smi has told by now, and what became of it."""
+        for values in gpu.read():
+            values["amdsmi.cpu_us"] = ("c", gpu.cpu_us())
+            self.sample("gpu", values, now())
+        for text in gpu.events:
+            self.event({"kind": "gpu", "text": text})
+        gpu.events = []
 
     def changes(self, texts: dict[str, str], clock: int) -> None:
         """Tell of states that changed and of a clock that was set; `clock` is it less uptime."""
@@ -255,6 +271,8 @@ class Sampler:
         """Tell who this is, and what of it may not be read or is not there."""
         absent = {tool.name: tool.why for tool in self.tools if tool.why}
         absent.update(self.fast.refused)
+        if self.gpu is not None and self.gpu.why:
+            absent["amd-smi"] = self.gpu.why
         if self.kernel.why:
             absent["/dev/kmsg"] = self.kernel.why
         with open("/proc/sys/kernel/random/boot_id") as file:
@@ -275,7 +293,9 @@ class Sampler:
                 due = uptime + self.slow_ms
             self.flush()
             if not self.rest((uptime // self.every_ms + 1) * self.every_ms):
-                return
+                break
+        if self.gpu is not None:
+            self.gpu.stop()
 
     def rest(self, until_ms: int) -> bool:
         """Answer questions until the next tick; tell whether anybody is there any more."""
@@ -283,7 +303,11 @@ class Sampler:
             left = until_ms / 1000.0 - time.clock_gettime(BOOT)
             if left <= 0:
                 return True
-            if select.select([0], [], [], left)[0]:
+            gpu = None if self.gpu is None else self.gpu.fd()
+            ready = select.select([0] if gpu is None else [0, gpu], [], [], left)[0]
+            if gpu in ready and self.gpu is not None:
+                self.gpus(self.gpu)
+            if 0 in ready:
                 data = os.read(0, 4096)
                 if not data:
                     return False

@@ -10,10 +10,9 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kvgate.telemetry.hostread import numbers, statistics  # joined by `source`
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from kvgate.telemetry.hostread import Values
 
 TOOL_S = 30.0
+MOST_TOLD = 1 << 20  # bytes: what tells more is ended, and tells nothing
 
 
 class Tool:
@@ -29,7 +29,7 @@ class Tool:
     def __init__(self, name: str, argv: Sequence[str], form: str) -> None:
         self.name, self.argv, self.form = name, argv, form
         self.child: subprocess.Popen[bytes] | None = None
-        self.file: Any = None
+        self.told = bytearray()
         self.until = 0.0
         self.why = "" if shutil.which(argv[0]) else "not installed"
 
@@ -37,30 +37,43 @@ class Tool:
         """Start it, unless it runs or is not there."""
         if self.why or self.child is not None:
             return
-        self.file = tempfile.TemporaryFile()
-        quiet = subprocess.DEVNULL
-        self.child = subprocess.Popen(self.argv, stdin=quiet, stdout=self.file, stderr=quiet)
+        quiet, self.told = subprocess.DEVNULL, bytearray()
+        self.child = subprocess.Popen(self.argv, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet)
+        os.set_blocking(self.child.stdout.fileno(), False)  # type: ignore[union-attr]
         self.until = time.monotonic() + TOOL_S
 
     def poll(self) -> Values | None:
         """Return what it told once it has ended, None before, and {} where it told nothing."""
-        if self.child is None:
+        child = self.child
+        if child is None or child.stdout is None:
             return None
-        if self.child.poll() is None:
-            if time.monotonic() > self.until:
-                self.child.kill()
+        whole = self._read(child.stdout.fileno())
+        if not whole and len(self.told) <= MOST_TOLD and time.monotonic() <= self.until:
             return None
-        self.file.seek(0)
-        text = self.file.read(1 << 20).decode("utf-8", "replace")
-        self.file.close()
+        child.stdout.close()  # whoever writes on ends by it
+        child.kill()
+        child.wait()
         self.child = None
+        return self._values(self.told.decode("utf-8", "replace")) if whole else {}
+
+    def _read(self, fd: int) -> bool:
+        """Read what is there; tell whether that was the end."""
+        while len(self.told) <= MOST_TOLD:
+            try:
+                piece = os.read(fd, 65536)
+            except BlockingIOError:
+                return False
+            if not piece:
+                return True
+            self.told += piece
+        return False
+
+    def _values(self, text: str) -> Values:
         try:
-            return (
-                statistics(text, self.name)
-                if self.form == "lines"
-                else numbers(json.loads(text), self.name)
-            )
-        except ValueError:
+            if self.form == "lines":
+                return statistics(text, self.name)
+            return numbers(json.loads(text), self.name)
+        except (ValueError, RecursionError):
             return {}
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import http.client
 import threading
 import time
 import urllib.request
 from typing import Self
 
 from kvgate.telemetry.hostclock import ControllerClock
-from kvgate.telemetry.hostread import metrics
+from kvgate.telemetry.hostread import body, metrics
 from kvgate.telemetry.recorder import Recorder
 from kvgate.telemetry.wire import MISSING
 from kvgate.untrusted import mask, plain
 
 _TIMEOUT_S = 5.0
-_MOST_BYTES = 2**20
 
 
 class Scraper:
@@ -55,7 +55,7 @@ class Scraper:
             try:
                 self._scrape()
                 self._told = ""
-            except (OSError, ValueError) as err:
+            except (OSError, ValueError, http.client.HTTPException) as err:
                 text = mask(plain(f"{self._url}: {type(err).__name__}: {err}"))[:300]
                 if text != self._told:
                     event = {"kind": "metrics", "text": text}
@@ -64,7 +64,7 @@ class Scraper:
 
     def _scrape(self) -> None:
         with urllib.request.urlopen(self._url, timeout=_TIMEOUT_S) as answer:  # noqa: S310  checked
-            found = metrics(answer.read(_MOST_BYTES).decode("utf-8", "replace"))
+            found = metrics(body(answer, _TIMEOUT_S))
         if not found:
             raise ValueError("no metric is in the answer")
         series = tuple((name, spec) for name, (spec, _) in found.items())

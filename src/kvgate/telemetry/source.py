@@ -11,7 +11,7 @@ from typing import Any
 
 from kvgate.telemetry.hostread import PROC, SLOW, SYS
 
-_PARTS = ("hostread.py", "hosttools.py", "hostsampler.py")
+_PARTS = ("hostread.py", "hosttools.py", "hostgpu.py", "hostsampler.py")
 _JOINT = re.compile(r"^( *)from kvgate\.telemetry\.\w+ import .*$", re.MULTILINE)
 _FUTURE = "from __future__ import annotations\n"
 
@@ -24,7 +24,7 @@ for python in python3 /usr/bin/python3 /usr/libexec/platform-python; do
 done
 now() { read -r up rest </proc/uptime; ms=$(( ${up%.*} * 1000 + (1${up#*.} - 100) * 10 )); }
 read -r boot </proc/sys/kernel/random/boot_id
-printf 'H {"sampler": 2, "python": "", "boot": "%s", "absent": {}}\n' "$boot"
+printf 'H {"sampler": 2, "python": "", "boot": "%s", "absent": {WANTS}}\n' "$boot"
 slow=0
 while :; do
   now
@@ -45,7 +45,9 @@ while :; do
   f=00$(( w % 1000 )); f=${f#"${f%???}"}
   sleep "$(( w / 1000 )).$f" || sleep 1 || exit 1
 done
-""".replace("FILES", " ".join((*PROC[1:], *SYS, *SLOW)))  # of /proc/stat the first line is told
+""".replace("FILES", " ".join((*PROC[1:], *SYS, *SLOW))).replace(  # of /proc/stat the first line
+    "WANTS", '"slow tools, the kernel log, engines and amd-smi": "want Python 3.8"'
+)
 """Runs the Python of a host where it is at least 3.8; else it samples by itself: a `grep` and a
 `sleep` each second, and a `date` a minute. It has no slow tools and no kernel log."""
 
@@ -65,13 +67,15 @@ def command(
     slow_ms: int = 60_000,
     metrics: Mapping[str, str] | None = None,
     tools: Sequence[tuple[str, Sequence[str], str]] = (),
+    gpu: str = "sysfs",
     shell_only: bool = False,
 ) -> list[str]:
     """Return the command that samples a host every `every_ms` (100 or more).
 
     `metrics` maps an engine's name to the URL of its /metrics as the host reaches it. `tools` are
-    more slow tools: a name, the command, and ``json`` or ``lines`` (``name: number``). With
-    `shell_only` no Python of the host is used.
+    more slow tools: a name, the command, and ``json`` or ``lines`` (``name: number``). `gpu` is
+    ``amd-smi`` to have its monitor watched beside sysfs. With `shell_only` no Python of the host
+    is used.
     """
     if every_ms < 100:
         raise ValueError(f"a sample every {every_ms} ms is too often")
@@ -80,6 +84,7 @@ def command(
         "slow_ms": slow_ms,
         "metrics": dict(metrics or {}),
         "tools": [[name, list(argv), form] for name, argv, form in tools],
+        "gpu": gpu,
     }
     script = _SHELL.partition("\ndone\n")[2] if shell_only else _SHELL
     words = ["sh", "-c", script, "kvgate-sampler", "" if shell_only else text()]

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from kvgate.errors import CommandError, KvgateError, ParseError, UsageError
 from kvgate.model.record import EvidenceRef
+from kvgate.transport.base import OUTPUT_CAP_BYTES
 from kvgate.untrusted import plain
 from kvgate.witness import Witness, as_evidence
 from kvgate.workloads.replay_lines import event_of
@@ -37,6 +38,7 @@ _AHEAD_S = 1.0
 _ASK_S = 20.0
 _CLOCK_LOOKS = 3
 _LONGEST_ARGUMENT = 64 * 1024
+_MOST_SAID = OUTPUT_CAP_BYTES  # what is kept of it: behind that nothing could be read any more
 _REFUSED = 2  # the program's exit status where it said why nothing can be measured
 
 OnProgress = Callable[[str], None]
@@ -257,6 +259,7 @@ def _one(
         with _killed_on_errors(process.kill):
             while not process.poll():
                 lines.answer()
+                lines.refuse_flood()
                 time.sleep(0.01)
             lines.answer()
             result = process.wait(deadline_s)
@@ -296,9 +299,14 @@ class _Lines:
         self._rest: list[bytes] = []  # of a line whose end has not come
         self._ready: list[int] = []
         self._asked = 0  # starts that were asked for
+        self._said = 0  # bytes
 
     def take(self, piece: bytes) -> None:
         """Take what came; called by the transport's thread."""
+        self._said += len(piece)
+        if self._said > _MOST_SAID:
+            self._rest.clear()
+            return
         if b"\n" not in piece:
             self._rest.append(piece)
             return
@@ -315,6 +323,15 @@ class _Lines:
                 if event.phase == "store":
                     self._stored.set()
                 self._on_progress(f"{event.phase}: {event.seconds:.1f} s")
+
+    def refuse_flood(self) -> None:
+        """Raise CommandError where the host says more than any replay does."""
+        if self._said > _MOST_SAID:
+            raise CommandError(
+                self._witness.host.name,
+                f"the replay said over {_MOST_SAID >> 20} MiB, which none does: it was ended",
+                hint="look at what answers there as Python: `kvgate probe` shows its version",
+            )
 
     def answer(self) -> None:
         """Give the program the start that it waits for, if it does; tell that all is stored."""

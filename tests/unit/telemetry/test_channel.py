@@ -6,6 +6,7 @@ import datetime
 import http.server
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -204,7 +205,10 @@ HELLO = b'H {"sampler": 2, "python": "3.9.2", "boot": "%s", "absent": {}}\n'
 NAMES = b'S fast 1 [["a.x", "c"]]\n'
 
 
-def test_a_sampler_that_ends_or_falls_silent_is_started_anew(told: Any) -> None:
+def test_a_sampler_that_ends_or_falls_silent_is_started_anew(
+    told: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "STARTS_IN_S", 0.5)
     host, gaps = Host(), []
     with told.recording() as record:
         keeps = Channel(host, record, ControllerClock(), Settings(every_s=0.1), gaps.append)  # type: ignore[arg-type]
@@ -251,6 +255,48 @@ def test_a_flood_of_nonsense_is_told_once_and_counted(told: Any) -> None:
             host.started[0].tell(b"x\n" * 500)
     assert len(gaps) == channel.MOST_TROUBLES + 1
     assert gaps[-1] == "ini1: 480 more of the kind"
+
+
+def test_a_host_that_talks_without_end_is_ended_and_asked_again_ever_more_seldom(
+    told: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flood by bytes, by nonsense and by names; memory stays, each time is told once."""
+    waits: list[float] = []
+    gaps: list[str] = []
+    host = Host()
+    named = b"".join(b'S fast %d [["a%d", "c"]]\n' % (n, n) for n in range(1000))
+    floods = [b"x" * 65536, b"x\n" * 4096, named, b"V fast 1 1000 1 5\n" * 3000]
+    with told.recording() as record:
+        keeps = Channel(host, record, ControllerClock(), Settings(), gaps.append)  # type: ignore[arg-type]
+        with keeps:
+            tracemalloc.start()
+            for n in range(12):
+                process = host.started[n]
+                process.tell(HELLO % b"b1" + NAMES)
+                for _ in range(300 if n < len(floods) else 0):
+                    process.tell(floods[n % len(floods)])
+                process.ended = n >= len(floods)
+                keeps._heard -= 2.0  # a second passed
+                keeps.watch()
+                waits.append(keeps._wait_s)
+                if keeps._due is not None:
+                    assert process.stops == 1
+                    keeps.watch()
+                    assert len(host.started) == n + 1  # not before its time
+                    keeps._due = 0.0
+                    keeps.watch()
+            used = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            assert used < 30 * 2**20
+            assert waits[:6] == [0.5, 1.5, 3.5, 7.5, 15.5, 30.0]
+            assert set(waits[6:]) == {30.0}
+            keeps._began -= channel.WELL_S
+            host.started[-1].ended = True
+            keeps._heard -= 2.0
+            keeps.watch()
+            assert (keeps._wait_s, keeps._due) == (0.0, None)  # it had run well
+    assert len([gap for gap in gaps if "it floods" in gap]) == len(floods)
+    assert len(gaps) < 150
 
 
 def test_the_quickest_of_several_questions_counts() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kvgate.telemetry import hostsampler, hosttools
+from kvgate.telemetry.hostread import body
 from kvgate.telemetry.hostsampler import MOST_KERNEL, Files, Kernel, Sampler
 from kvgate.telemetry.hosttools import Tool
 
@@ -91,7 +92,33 @@ def test_a_tool_tells_numbers_or_nothing_and_a_hung_one_is_ended(
     hung = Tool("smart.x", ["sleep", "300"], "json")
     hung.start()
     assert until_told(hung) == {}
+    endless = Tool("smart.x", ["yes"], "json")
+    endless.start()
+    assert until_told(endless) == {}
+    assert len(endless.told) < hosttools.MOST_TOLD + 2**17
     assert Tool("x", ["no-such-tool-here"], "json").why == "not installed"
+
+
+class Answer:
+    """An answer that gives `piece` for ever, each after `wait_s`."""
+
+    def __init__(self, piece: bytes, wait_s: float) -> None:
+        self.piece, self.wait_s, self.given = piece, wait_s, 0
+
+    def read1(self, most: int) -> bytes:
+        time.sleep(self.wait_s)
+        self.given += 1
+        return self.piece[:most]
+
+
+def test_an_answer_without_end_is_left_by_size_and_by_time() -> None:
+    fast, drips = Answer(b"x" * 65536, 0), Answer(b"x", 0.01)
+    with pytest.raises(ValueError, match="over 1048576 bytes"):
+        body(fast, 5.0)
+    assert fast.given == 17
+    with pytest.raises(ValueError, match=r"takes over 0\.1 s"):
+        body(drips, 0.1)
+    assert drips.given <= 11
 
 
 def test_states_that_change_and_clocks_that_are_set_are_events() -> None:
