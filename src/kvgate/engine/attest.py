@@ -87,6 +87,8 @@ def wrong(told: Told) -> str:
     """Return what is wrong with an answer; "" where nothing is."""
     if not told.by.strip():
         return "says not who looked"
+    if not told.by.isprintable():
+        return "the name of who looked holds characters that nobody sees (a line break, a mark)"
     if not told.ok and not told.note.strip():
         return "a no needs a note that says what is wrong"
     if len(told.note) > LONGEST_NOTE:

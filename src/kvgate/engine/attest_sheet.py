@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -76,7 +77,7 @@ def read(path: Path, asked: Sequence[Question], by: str) -> tuple[Told, ...]:
     except OSError as err:
         raise UsageError(f"{path}: {err.strerror or err}") from err
     rows = bom_cells.read(content, path.name).rows
-    heading = [cell.text.strip().lower() for cell in rows[0]] if rows else []
+    heading = [_word(cell).lower() for cell in rows[0]] if rows else []
     missing = [name for name in ("check", "answer") if name not in heading]
     if missing:
         raise SpecError(
@@ -95,9 +96,13 @@ def _told(
 ) -> Iterator[Told]:
     seen: set[str] = set()
     for row in rows:
+        if more := [cell for cell in row[len(heading) :] if cell.text.strip()]:
+            raise more[0].error(
+                f"'{more[0].text}' stands behind the last column: a comma in a note needs quotes"
+            )
         cells = dict(zip(heading, row, strict=False))
         check = cells["check"]
-        key = check.text.strip()
+        key = _word(check)
         texts = {name: cell.text.strip() for name, cell in cells.items()}
         if not texts.get("answer"):
             continue
@@ -112,12 +117,25 @@ def _told(
             ok=_answer(cells["answer"]),
             by=texts.get("by") or by,
             note=texts.get("note", ""),
-            photos=tuple(folder / part for part in named),
+            photos=tuple(_beside(folder, part, cells["photos"]) for part in named),
         )
 
 
+def _word(cell: Cell) -> str:
+    """Return what a cell says, full-width letters (of Chinese input) as the usual ones."""
+    return unicodedata.normalize("NFKC", cell.text).strip()
+
+
+def _beside(folder: Path, name: str, cell: Cell) -> Path:
+    """Return a photo's path; a sheet filled in by others names none but what lies beside it."""
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise cell.error(f"'{name}' does not lie beside the sheet: photos are given with it")
+    return path
+
+
 def _answer(cell: Cell) -> bool:
-    word = cell.text.strip().lower()
+    word = _word(cell).lower()
     for ok, words in _WORDS.items():
         if word in words:
             return ok

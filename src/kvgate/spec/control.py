@@ -60,6 +60,17 @@ def _zone(name: str) -> str:
     return name
 
 
+def _seen(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError(
+            f"{text!a} holds characters that nobody sees: a line break, a mark of direction"
+        )
+    return text
+
+
+Line = Annotated[Text, pydantic.AfterValidator(_seen)]
+"""What stands beside a signature: one line, which reads as it is written."""
+
 PublicKey = Annotated[str, pydantic.AfterValidator(_public_key)]
 """``ssh-ed25519 AAAA…``, as in a .pub file; a comment behind it is dropped."""
 
@@ -100,23 +111,23 @@ class Key(Strict):
 class Signatory(Key):
     """A person who may sign for a party."""
 
-    name: Text
-    role: Text | None = None  # the person's office: "head of test"
+    name: Line
+    role: Line | None = None  # the person's office: "head of test"
 
 
 class Party(Strict):
     """A company or person with a part in the acceptance, and who signs for it."""
 
     role: Role
-    name: Text
+    name: Line
     signatories: list[Signatory] = pydantic.Field(default_factory=list)
 
 
 class Document(Strict):
     """What the report is called in the parties' document control."""
 
-    number: Text
-    revision: Text
+    number: Line
+    revision: Line
     language: Literal["en", "zh"] = "en"
     time_zone: Annotated[str, pydantic.AfterValidator(_zone)] = "UTC"  # nights begin by it
 
@@ -124,10 +135,10 @@ class Document(Strict):
 class Control(Strict):
     """Who accepts what from whom, under which contract; a plan's ``control:``."""
 
-    project: Text
-    contract: Text | None = None
-    purchase_order: Text | None = None
-    site: Text | None = None
+    project: Line
+    contract: Line | None = None
+    purchase_order: Line | None = None
+    site: Line | None = None
     document: Document
     parties: Annotated[list[Party], pydantic.Field(min_length=1)]
     controller_key: Key | None = None  # countersigns the journal; registered by who signs the plan

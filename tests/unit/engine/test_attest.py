@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import os
+import pty
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +141,15 @@ def test_a_sheet_goes_out_blank_and_comes_back_filled(
         ("check,answer\nG1.4/n9,yes\n", "'G1.4/n9' is no check of this run; did you mean"),
         ("check,answer\nG1.4/n1,maybe\n", "row 2.*'maybe' is neither yes nor no"),
         ("check,answer\nG1.4/n1,yes\nG1.4/n1,no\n", "answered twice"),
+        (
+            "check,answer,note\nG1.4/n1,no,torn, at the rear\n",
+            "row 2.*' at the rear' stands behind",
+        ),
+        ("check，answer\nG1.4/n1，yes\n", "no column 'check'"),
+        ('check,answer\n"G1.4/n1,yes\n', "no sound CSV"),
+        ("check,answer,photos\nG1.4/n1,yes,../key\n", "row 2.*'../key' does not lie beside"),
+        ("check,answer,photos\nG1.4/n1,yes,/etc/passwd\n", "does not lie beside"),
+        ("check,answer,photos\nG1.4/n1,yes,a.jpg;link/x\n", "'link/x' does not lie beside"),
     ],
 )
 def test_a_sheet_that_is_not_understood_names_the_cell(
@@ -143,8 +157,30 @@ def test_a_sheet_that_is_not_understood_names_the_cell(
 ) -> None:
     sheet = made.root / "bad.csv"
     sheet.write_text(rows)
+    (made.root / "link").symlink_to("/etc")
     with pytest.raises(SpecError, match=said):
         attest_sheet.read(sheet, attest.asked_of(run), "Li")
+    assert attested.answers(run) == ()
+
+
+def test_a_sheet_typed_full_width_is_read(made: Any, run: Path) -> None:
+    sheet = made.root / "wide.csv"
+    sheet.write_text("ｃｈｅｃｋ,ａｎｓｗｅｒ,by\nＧ１．４／ｎ１,ＹＥＳ,李\nG1.4/n2,不合格,李\n")
+    told = attest_sheet.read(sheet, attest.asked_of(run), "")
+    assert [(each.question.key, each.ok, each.by) for each in told] == [
+        ("G1.4/n1", True, "李"),
+        ("G1.4/n2", False, "李"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["Li\nWei", "Li \u202eieW", "Li\x1b[2J", " \t"])
+def test_a_name_that_does_not_read_as_it_is_written_is_refused(
+    made: Any, run: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sheet = made.root / "names.csv"
+    sheet.write_text("check,answer\nG1.4/n1,yes\n")
+    assert kvgate(made, "attest", "r1", "--sheet", str(sheet), "--by", name) == 64
+    assert "who looked" in capsys.readouterr().err
     assert attested.answers(run) == ()
 
 
@@ -193,6 +229,35 @@ def test_an_answer_is_whole_or_not_there(run: Path, monkeypatch: pytest.MonkeyPa
     assert attest.seal_answers(run)
     assert verify(run).ok
     assert [path.name for path in (run / attested.FOLDER).iterdir()] == ["0001.json"]
+
+
+def walk(made: Any, *typed: str, until: str) -> tuple[subprocess.Popen[bytes], str]:
+    """Start `kvgate attest` on a terminal of its own, type, and return once it says `until`."""
+    ours, theirs = pty.openpty()
+    words = ("--workspace", str(made.root), "attest", "r1", "--by", "Li")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "kvgate", *words], stdin=theirs, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    os.write(ours, "".join(f"{each}\n" for each in typed).encode())
+    told = b""
+    while until.encode() not in told:
+        told += os.read(ours, 4096)
+    return child, told.decode()
+
+
+@pytest.mark.whole
+def test_a_walk_that_is_killed_goes_on_with_what_is_open(made: Any, run: Path) -> None:
+    child, told = walk(made, "yes", "tight", "", until="[2 of 2]")
+    assert "[1 of 2] n1" in told
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait(30)
+    assert [each.note for each in attested.answers(run)] == ["tight"]
+    child, told = walk(made, "yes", "", "", until="2 of 2 checks are answered")
+    assert "[1 of 1] n2" in told
+    assert child.wait(30) == 0
+    assert verdict(run) is Verdict.PASS
+    assert verify(run).ok
 
 
 def test_a_run_without_manual_checks_says_so(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:

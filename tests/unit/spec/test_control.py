@@ -63,6 +63,9 @@ def test_allowed_signers_say_who_by_which_key_and_when_in_utc() -> None:
         ([person(1), person(2, key=key(1))], "have the same key"),
         ([person(1), person(2, principal="p1@example.com")], "can't sign as"),
         ([person(1, role=7)], "string"),
+        ([person(1, name="Li\nWei: accepted")], "characters that nobody sees"),
+        ([person(1, name="Li \u202eieW")], "characters that nobody sees"),
+        ([person(1, role="head\u2066")], "characters that nobody sees"),
         ([], "at least 1"),
     ],
 )
