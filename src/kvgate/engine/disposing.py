@@ -23,7 +23,7 @@ from kvgate.model.disposed import Disposed
 from kvgate.spec.gate import Criterion
 from kvgate.store import attested, disk
 from kvgate.store.canonical import laid_out, parse, sha256, utc_text, utc_time
-from kvgate.store.layout import read_bytes, unknown_format
+from kvgate.store.layout import read_bytes, refuse_links, unknown_format
 from kvgate.store.seal import seal
 
 FORMAT = "kvgate-disposition/1"
@@ -78,6 +78,7 @@ def freeze(run: Path, folder: Path, at: datetime.datetime) -> tuple[Disposal, st
     Returns it and the digest of the new layer. Waivers that speak of other runs stay where they
     are. Raises StoreError where the run isn't sealed, or a waiver in it is another by that name.
     """
+    refuse_links(run)
     found = lineage(run)
     if not found.runs[-1].sealed():
         raise StoreError(

@@ -22,7 +22,7 @@ from kvgate.spec.control import Control, Party, Signatory
 from kvgate.store import disk
 from kvgate.store.canonical import parse
 from kvgate.store.check_lines import LineCheck
-from kvgate.store.layout import JOURNAL, is_sealed
+from kvgate.store.layout import JOURNAL, is_sealed, refuse_links
 from kvgate.store.ledger import GENESIS
 from kvgate.store.registered import CONTROL_INPUT
 from kvgate.store.seal import seal
@@ -108,6 +108,7 @@ def sign_head(run: Path, signer: Signer) -> Signed:
             f"{run.name}: is sealed, so that its journal ends; nothing can be put before it",
             hint=f"sign what came out of it: kvgate sign {run.name} --role {signer.role} --key KEY",
         )
+    refuse_links(run)
     manifest = parse((run / "manifest.json").read_bytes())
     lines = LineCheck(run / JOURNAL, JOURNAL, GENESIS, "seq")
     if not all([line.good for line in lines]) or not lines.count:  # all are walked

@@ -19,7 +19,7 @@ from kvgate.model.attested import Answer, Photo
 from kvgate.model.record import ALL_HOSTS, Evidence
 from kvgate.store import disk, manifest
 from kvgate.store.canonical import laid_out, parse, sha256, utc_text, utc_time
-from kvgate.store.layout import read_bytes, unknown_format
+from kvgate.store.layout import read_bytes, refuse_links, unknown_format
 
 FORMAT = "kvgate-attestation/1"
 FOLDER = "attestations"
@@ -29,7 +29,11 @@ _NAME = re.compile(r"\d{4,6}\.json", re.ASCII)
 
 @contextlib.contextmanager
 def writing(run: Path) -> Iterator[Path]:
-    """Hold the run's attestations for writing; raises RunLockedError where somebody else does."""
+    """Hold the run's attestations for writing; raises RunLockedError where somebody else does.
+
+    Raises StoreError where a link in the run would lead what is written out of it.
+    """
+    refuse_links(run)
     folder = run / FOLDER
     disk.make_folder(folder)
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import io
 import os
 import re
@@ -113,6 +114,8 @@ def open_regular(path: Path) -> io.BufferedReader:
     except FileNotFoundError as err:
         raise DamagedRunError(f"{path}: is missing") from err
     except OSError as err:
+        if err.errno == errno.ELOOP:
+            raise StoreError(f"{path}: is a symbolic link: not followed") from err
         raise StoreError(f"{path}: can't be read: {err.strerror}") from err
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
@@ -148,6 +151,19 @@ def listing(path: Path) -> Listing:
     found = Listing({}, {})
     _list(path, "", found)
     return found
+
+
+def refuse_links(path: Path) -> None:
+    """Raise StoreError where run folder `path` holds a link, pipe or device.
+
+    Whoever is about to write into it would else write where the link leads.
+    """
+    strange = listing(path).strange
+    for name, what in strange.items():
+        raise StoreError(
+            f"{path.name}: {shown(name)} in it is {what}: nothing is written there",
+            hint="a run holds files and folders only: find out who put it there, and remove it",
+        )
 
 
 def _list(folder: Path, prefix: str, found: Listing) -> None:

@@ -69,11 +69,25 @@ def sign(data: bytes, *, key: Path, namespace: str = NAMESPACE, unattended: bool
     armour = done.stdout.decode("ascii", "replace")
     if done.returncode or not armour.startswith(_BEGIN):
         told = (done.stderr or b"").decode("utf-8", "replace").strip().replace("\n", "; ")
-        raise StoreError(
-            f"{key}: ssh-keygen made no signature: {told or 'it said why above'}",
-            hint="a public key file works where its agent runs (ssh-add -l)",
-        )
+        why, hint = _unsigned(told)
+        raise StoreError(f"{key}: ssh-keygen made no signature: {why}", hint=hint)
     return armour
+
+
+def _unsigned(told: str) -> tuple[str, str]:
+    """Return why ssh-keygen, which said `told`, made no signature, and what helps."""
+    if "incorrect passphrase" in told:
+        return (
+            "the key has a passphrase, which was not given or is another",
+            "on a terminal it is asked for; without one, ssh-add the key and name its .pub",
+        )
+    if "load public key" in told:
+        return (
+            "it is no SSH key that ssh-keygen knows, or is encrypted and has no .pub beside it",
+            "ssh-keygen -y -f KEY > KEY.pub",
+        )
+    hint = "a public key file works where its agent runs (ssh-add -l)"
+    return told or "it said why above", hint
 
 
 def check(
@@ -219,7 +233,7 @@ def _run(
 
     `alone`: in a session without a terminal or a display, so that it can ask nobody anything.
     """
-    asks = {"SSH_ASKPASS", "DISPLAY", "WAYLAND_DISPLAY"} if alone else set()
+    asks = {"SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "DISPLAY", "WAYLAND_DISPLAY"} if alone else set()
     env = {key: value for key, value in os.environ.items() if key not in asks}
     try:
         return subprocess.run(

@@ -199,6 +199,26 @@ def test_an_unsealed_run_is_not_disposed_of(made: Any, capsys: pytest.CaptureFix
     assert "is not sealed" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["attestations", "dispositions", "waivers", "report"])
+def test_nothing_is_written_where_a_link_in_a_run_leads(
+    made: Any, failed: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waive(made, failed)
+    outside = made.root / "outside"
+    outside.mkdir()
+    if (failed / name).is_dir():
+        (failed / name).rename(made.root / f"{name}-moved")
+    (failed / name).symlink_to(outside)
+    sheet = made.root / "again.csv"
+    sheet.write_text("check,answer\nG1.4/n1,yes\n")
+    assert kvgate(made, "attest", "r1", "--sheet", str(sheet), "--again", *SEALS_FINE) == 3
+    assert f"'{name}' in it is a symbolic link" in capsys.readouterr().err
+    assert kvgate(made, "dispose", "r1") == 3
+    words = ("sign", "r1", "--role", "buyer", "--key", str(made.key("buyer")))
+    assert kvgate(made, *words, "--decision", "witnessed") == 3
+    assert list(outside.iterdir()) == []
+
+
 def test_the_report_shows_the_waiver_beside_the_fail_and_who_answered(
     made: Any, failed: Path
 ) -> None:

@@ -130,6 +130,19 @@ def test_a_changed_part_names_what_is_tested_again(made: Any, failed: Path) -> N
     assert told["asked"] == []
 
 
+def test_a_soak_is_one_measurement_that_starts_from_zero(
+    made: Any, failed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G1 is taken for the soak: one class-A failure in it, or a replaced part, takes all of it."""
+    monkeypatch.setattr("kvgate.engine.soak.needed", lambda _plan, gate: gate == "G1")
+    assert plan(made, failed, "G1.1").told["criteria"] == ["G1.1", "G1.2", "G1.3"]
+    new = {"n1": ["disk:D2", "disk:D3", "product:S1"], "n2": ["product:S2"]}
+    again = made.run("r2", serials=new, retest=cited(failed, "G1.1", changed=("n1/D1",)))
+    findings = {f.criterion: f for g in lineage(again).result.gates for f in g.findings}
+    assert {h.verdict for h in findings["G1.2"].hosts} == {Verdict.NOT_RUN}  # D2 too
+    assert {h.verdict for h in findings["G1.3"].hosts} == {Verdict.NOT_RUN}
+
+
 def test_the_plan_limits_retries(made: Any, failed: Path) -> None:
     again = made.run("r2", {("one", "n1", ""): False}, retest=cited(failed, "G1.1"))
     with pytest.raises(UsageError, match="tested again 1 time, and the plan allows 1") as caught:

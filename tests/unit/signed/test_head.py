@@ -134,6 +134,10 @@ def test_a_run_that_ended_or_is_damaged_is_not_countersigned(unwatched: Site) ->
     run = unwatched.begin()
     with pytest.raises(StoreError, match="is not registered as supplier"):
         sign_head(run, Signer("supplier", unwatched.keys / "stranger"))
+    (run / "signatures").symlink_to(unwatched.root)
+    with pytest.raises(StoreError, match="'signatures' in it is a symbolic link"):
+        sign_head(run, unwatched.signer("supplier"))
+    (run / "signatures").unlink()
     journal = run / "journal.jsonl"
     journal.write_bytes(journal.read_bytes().replace(b"gate_begin", b"gate_bogin"))
     with pytest.raises(StoreError, match=r"journal is damaged: altered: .*record seq"):

@@ -106,6 +106,37 @@ def test_without_ssh_keygen_or_key_the_error_says_what_to_install(
     assert "openssh-client" in caught.value.hint
 
 
+@pytest.mark.parametrize("kind", ["passphrase", "encrypted PEM", "noise", "a key nobody has"])
+def test_a_key_that_can_not_sign_alone_says_why_and_asks_nobody(
+    keys: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = tmp_path / "key"
+    make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "secret", "-C", "", "-f", str(key)]
+    said = "the key has a passphrase"
+    if kind == "passphrase":
+        subprocess.run(make, check=True, timeout=60)
+    elif kind == "encrypted PEM":
+        pem = [*make[:3], "rsa", "-b", "2048", "-m", "PEM", *make[4:]]
+        subprocess.run(pem, check=True, timeout=60)
+        key.with_suffix(".pub").unlink()
+        said = "encrypted and has no .pub"
+    elif kind == "noise":
+        key.write_bytes(bytes(range(256)) * 9)
+        said = "no SSH key that ssh-keygen knows"
+    else:
+        key.write_bytes((keys / "buyer.pub").read_bytes())
+        said = "made no signature"
+    key.chmod(0o600)
+    monkeypatch.setenv("SSH_ASKPASS", str(tmp_path / "asks"))
+    monkeypatch.setenv("SSH_ASKPASS_REQUIRE", "force")
+    monkeypatch.setenv("DISPLAY", ":0")
+    (tmp_path / "asks").write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\n")
+    (tmp_path / "asks").chmod(0o700)
+    with pytest.raises(StoreError, match=said):
+        sign(DATA, key=key, unattended=True)
+    assert not (tmp_path / "asked").exists()
+
+
 def test_an_agent_signs_for_a_public_key_file(
     keys: Path, allowed: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
