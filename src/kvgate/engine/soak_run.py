@@ -191,7 +191,7 @@ class Soak:
             [ways.to(host) for host in hosts],
             journal=self.run.event,
             settings=settings,
-            settings_of={host.name: settings.of(host.telemetry) for host in hosts},
+            settings_of={host.name: settings.of(host) for host in hosts},
         )
         return self.opened.enter_context(watching)
 

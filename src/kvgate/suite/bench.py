@@ -291,7 +291,7 @@ class Bench:
             [self.connections.to(host) for host in sampled],
             journal=self.run.event,
             settings=settings,
-            settings_of={host.name: settings.of(host.telemetry) for host in sampled},
+            settings_of={host.name: settings.of(host) for host in sampled},
         ) as watching:
             self._watching = watching
             try:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 from kvgate.errors import KvgateError, ParseError
-from kvgate.spec.telemetry import HostTelemetry
+from kvgate.spec.inventory import Host
 from kvgate.telemetry import source
 from kvgate.telemetry.hostclock import AGAIN_S, ControllerClock, Reckoned, Reckoning
 from kvgate.telemetry.recorder import Recorder
@@ -54,16 +54,19 @@ class Settings:
     metrics: Mapping[str, str] = dataclasses.field(default_factory=dict)
     tools: Sequence[tuple[str, Sequence[str], str]] = ()
     gpu: str = "sysfs"
+    sudo: bool = False
     shell_only: bool = False
 
-    def of(self, host: HostTelemetry) -> Settings:
-        """Return these settings with what the inventory says of a host."""
+    def of(self, host: Host) -> Settings:
+        """Return these settings with what the inventory says of `host`."""
+        told = host.telemetry
         return dataclasses.replace(
             self,
-            slow_s=host.slow_every.to("s"),
-            metrics=host.metrics,
-            tools=tuple((f"tool.{each.name}", each.command, each.form) for each in host.tools),
-            gpu=host.gpu,
+            slow_s=told.slow_every.to("s"),
+            metrics=told.metrics,
+            tools=tuple((f"tool.{each.name}", each.command, each.form) for each in told.tools),
+            gpu=told.gpu,
+            sudo=host.sudo == "passwordless",
         )
 
 
@@ -170,6 +173,7 @@ class Channel:
             metrics=settings.metrics,
             tools=settings.tools,
             gpu=settings.gpu,
+            sudo=settings.sudo,
             shell_only=settings.shell_only,
         )
 

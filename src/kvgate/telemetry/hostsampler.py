@@ -135,7 +135,7 @@ class Sampler:
         self.slow_ms = settings["slow_ms"]
         self.fast, self.slow = Files(PROC + SYS), Files(SLOW)
         self.kernel = Kernel()
-        self.tools = tools(settings.get("tools", []))
+        self.tools = tools(settings.get("tools", []), sudo=settings.get("sudo", False))
         watched = settings.get("gpu") == "amd-smi"
         self.gpu = Monitor(self.every_ms / 1000.0) if watched else None
         self.running: list[Tool] = []

@@ -77,8 +77,11 @@ class Tool:
             return {}
 
 
-def tools(also: Sequence[tuple[str, Sequence[str], str]]) -> list[Tool]:
-    """Return the slow tools of this host: SMART, its ports' own counters, and `also`."""
+def tools(also: Sequence[tuple[str, Sequence[str], str]], *, sudo: bool = False) -> list[Tool]:
+    """Return the slow tools of this host: SMART, its ports' own counters, and `also`.
+
+    SMART wants root: it is asked by sudo where that is allowed, and else only by root.
+    """
     found = [Tool(name, argv, form) for name, argv, form in also]
     prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]  # where sudo asks, nothing is told
     for path in sorted(glob.glob("/sys/class/nvme/nvme*/transport")):
@@ -92,6 +95,9 @@ def tools(also: Sequence[tuple[str, Sequence[str], str]]) -> list[Tool]:
         found.append(
             Tool("smart." + name, [*prefix, "smartctl", "-j", "-A", "/dev/" + name], "json")
         )
+    for tool in found[len(also) :]:
+        if prefix and not sudo:
+            tool.why = "wants root, and the inventory allows no sudo there"
     for path in sorted(glob.glob("/sys/class/net/*/device")):
         name = path.split("/")[4]
         found.append(Tool("ethtool." + name, ["ethtool", "-S", name], "lines"))

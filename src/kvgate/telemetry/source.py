@@ -68,14 +68,15 @@ def command(
     metrics: Mapping[str, str] | None = None,
     tools: Sequence[tuple[str, Sequence[str], str]] = (),
     gpu: str = "sysfs",
+    sudo: bool = False,
     shell_only: bool = False,
 ) -> list[str]:
     """Return the command that samples a host every `every_ms` (100 or more).
 
     `metrics` maps an engine's name to the URL of its /metrics as the host reaches it. `tools` are
     more slow tools: a name, the command, and ``json`` or ``lines`` (``name: number``). `gpu` is
-    ``amd-smi`` to have its monitor watched beside sysfs. With `shell_only` no Python of the host
-    is used.
+    ``amd-smi`` to have its monitor watched beside sysfs, `sudo` whether SMART may be asked by it.
+    With `shell_only` no Python of the host is used.
     """
     if every_ms < 100:
         raise ValueError(f"a sample every {every_ms} ms is too often")
@@ -85,6 +86,7 @@ def command(
         "metrics": dict(metrics or {}),
         "tools": [[name, list(argv), form] for name, argv, form in tools],
         "gpu": gpu,
+        "sudo": sudo,
     }
     script = _SHELL.partition("\ndone\n")[2] if shell_only else _SHELL
     words = ["sh", "-c", script, "kvgate-sampler", "" if shell_only else text()]

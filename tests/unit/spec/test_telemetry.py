@@ -8,7 +8,6 @@ import pytest
 
 from kvgate.errors import SpecError
 from kvgate.spec import load, yamlfile
-from kvgate.spec.telemetry import HostTelemetry
 from kvgate.telemetry.channel import Settings
 
 HEAD = """\
@@ -34,7 +33,7 @@ def test_all_of_it_becomes_settings() -> None:
 """
     )
     host = load.inventory_of(yamlfile.parse(said.encode(), "i.yaml")).value.hosts["a"]
-    found = Settings(every_s=0.5, deadline_s=9).of(host.telemetry)
+    found = Settings(every_s=0.5, deadline_s=9).of(host)
     assert found == Settings(
         every_s=0.5,
         deadline_s=9,
@@ -46,7 +45,9 @@ def test_all_of_it_becomes_settings() -> None:
         ),
         gpu="amd-smi",
     )
-    assert Settings().of(HostTelemetry()) == Settings()
+    plain = load.inventory_of(yamlfile.parse(HEAD.encode(), "i.yaml")).value.hosts["a"]
+    assert Settings().of(plain) == Settings()
+    assert Settings().of(plain.model_copy(update={"sudo": "passwordless"})) == Settings(sudo=True)
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,21 @@ def test_a_tool_tells_numbers_or_nothing_and_a_hung_one_is_ended(
     assert Tool("x", ["no-such-tool-here"], "json").why == "not installed"
 
 
+def test_without_leave_no_sudo_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosttools.glob, "glob", lambda p: ["/sys/block/sda"] * p.endswith("sd*"))
+    monkeypatch.setattr(hosttools.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(hosttools.shutil, "which", lambda name: name)
+    mine = ("tool.x", ["cat", "/x"], "json")
+    own, smart = hosttools.tools([mine])
+    assert (own.why, smart.why) == ("", "wants root, and the inventory allows no sudo there")
+    own, smart = hosttools.tools([mine], sudo=True)
+    assert smart.why == ""
+    assert list(smart.argv[:3]) == ["sudo", "-n", "smartctl"]
+    monkeypatch.setattr(hosttools.os, "geteuid", lambda: 0)
+    own, smart = hosttools.tools([mine])
+    assert (smart.why, smart.argv[0]) == ("", "smartctl")
+
+
 class Answer:
     """An answer that gives `piece` for ever, each after `wait_s`."""
 

@@ -112,6 +112,34 @@ def test_killed_at_any_byte_what_was_written_before_is_there(
         )
 
 
+def test_what_a_kill_lost_is_a_gap_of_less_than_a_minute(
+    told: Any, fill: Any, without_pyarrow: None
+) -> None:
+    """Cut the log at each byte behind the first half minute; go on; look at what is missing."""
+    with told.recording() as record:
+        for half in range(4):
+            fill(record, "ini1", 30, start_ms=HOUR_MS + 30_000 * half)
+            told.now_s += recorder.BLOCK_S
+            record._write(last=False)
+    (log,) = (told.path / "telemetry").iterdir()
+    data, known = log.read_bytes(), [e.end for e in LogWalk(log) if e.kind == BLOCK]
+    assert len(known) == 4
+    for size in {*known, *(end - 1 for end in known), *range(known[0], len(data), 97)}:
+        for other in (told.path / "telemetry").iterdir():
+            other.unlink()
+        log.write_bytes(data[:size])
+        whole = sum(end <= size for end in known)
+        if not whole:
+            continue
+        killed_ms = HOUR_MS + 30_000 * (whole + 1)  # the block that was torn was the next one
+        with told.recording() as record:
+            fill(record, "ini1", 5, start_ms=killed_ms + 7000)
+        (gap,) = Archive(told.path).gaps("ini1")["ini1"]
+        assert gap.begin * 1000 == HOUR_MS + 30_000 * whole - 1000
+        assert gap.end * 1000 == killed_ms + 7000
+        assert killed_ms / 1000 - gap.begin <= 60
+
+
 class Stops(disk.System):
     """A disk whose power goes at one call."""
 

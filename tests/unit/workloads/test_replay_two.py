@@ -40,6 +40,21 @@ def test_an_interaction_is_seen(truth: float, word: str) -> None:
     assert f"gain {word} on data" in found.told
 
 
+@pytest.mark.parametrize("blocks", [5, 8])
+def test_pure_noise_is_an_interaction_no_more_often_than_its_interval_says(blocks: int) -> None:
+    """Count false claims where nothing gains anything: one in twenty, and chance about it."""
+    rng = random.Random(blocks)  # noqa: S311
+    many, claims = 400, 0
+    for _ in range(many):
+        cells = [
+            Cells(*(1e9 * math.exp(rng.gauss(0, 0.3)) for _ in range(4))) for _ in range(blocks)
+        ]
+        told = two_by_two(cells).told
+        claims += "don't add up" in told
+        assert ("may add up" in told) != ("don't add up" in told)
+    assert claims <= 0.085 * many  # three standard errors above 5 %
+
+
 def test_too_few_rounds_and_no_rate_are_refused() -> None:
     with pytest.raises(ValueError, match="takes 5"):
         two_by_two(rounds(4, parallel=2, dedup=1, interaction=1))
