@@ -32,7 +32,7 @@ WINDOW_BYTES = 2**21
 """How much a host may send of a command's output before we have read it."""
 
 _PACKET_BYTES = 2**15
-_REKEY_S = 30.0
+_REKEY_S = 10.0
 _DISCONNECT, _IGNORE, _UNIMPLEMENTED, _DEBUG = 1, 2, 3, 4
 _SERVICE_REQUEST, _SERVICE_ACCEPT, _EXT_INFO = 5, 6, 7
 _AUTH_REQUEST, _AUTH_FAILURE, _AUTH_SUCCESS, _AUTH_BANNER = 50, 51, 52, 53
@@ -81,7 +81,10 @@ def _shake_hands(host: Host, wire: Wire, deadline: dial.Deadline) -> Exchange:
 
 
 def _log_in(host: Host, wire: Wire, session: bytes, deadline: dial.Deadline) -> None:
-    """Offer the declared key; raises LoginError that says what was offered."""
+    """Offer the declared key; raises LoginError that says what was offered.
+
+    NoCommonGroundError where the host may know the key by another algorithm.
+    """
     user = host.user or getpass.getuser()
     name, key = next(iter(dial.own_keys(host)))
     wire.put(bytes((_SERVICE_REQUEST,)) + string(b"ssh-userauth"))
@@ -93,6 +96,8 @@ def _log_in(host: Host, wire: Wire, session: bytes, deadline: dial.Deadline) -> 
         raise failures.late_login(host, deadline.seconds) from err
     except Exception as err:
         raise failures.lost_in_login(host, err) from err
+    if refusal and key.get_name() == "ssh-rsa":  # sshds before 7.2 know it by SHA-1 alone
+        raise NoCommonGroundError(refusal)
     if refusal:
         raise failures.refused(host, user, [f"{name} ({refusal})"])
 
@@ -189,12 +194,21 @@ class BriefLink:
         """Take in packets until `done`, waiting for them."""
         while not done():
             self._handle(self.wire.packet(until))
+            if time.monotonic() >= until and not done():
+                raise TimeoutError
 
     def take_arrived(self) -> None:
         """Take in what has come, without waiting."""
+        self._take_held()  # before the end of the connection hides it
         self.wire.look()
+        self._take_held()
+
+    def _take_held(self) -> None:
+        """Take what is here already, up to an exchange of keys: a host may ask for many."""
         while (packet := self.wire.arrived()) is not None:
             self._handle(packet)
+            if packet[0] == KEXINIT:
+                return
 
     def tell(self, channel: Channel, kind: int, fields: bytes = b"") -> None:
         """Put a message about `channel`."""

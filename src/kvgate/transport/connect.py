@@ -22,8 +22,11 @@ from kvgate.transport.recording import of_bytes
 if TYPE_CHECKING:
     from kvgate.transport.fleet import Fleet
 
-AT_ONCE = 128
-"""How many hosts one process asks at a time, where the inventory does not say."""
+AT_ONCE = 256
+"""How many hosts are asked at a time, where the inventory does not say."""
+
+EACH_AT_ONCE = 128
+"""How many of them by one of several processes."""
 
 KEPT_OPEN = 64
 """How many connections to hosts that are not being asked stay open: each costs two threads'
@@ -50,7 +53,7 @@ def _processes(inventory: Inventory) -> int:
     cores = len(os.sched_getaffinity(0))
     if hosts < HOSTS_FROM or cores < 2:
         return 0
-    return min(cores, _MOST_PROCESSES, hosts // AT_ONCE)
+    return min(cores, _MOST_PROCESSES, hosts // EACH_AT_ONCE)
 
 
 class Connections:
@@ -93,9 +96,9 @@ class Connections:
         if processes:
             from kvgate.transport.fleet import Fleet
 
-            each = math.ceil(self.at_once / processes) if inventory.hosts_at_once else AT_ONCE
+            self.at_once = inventory.hosts_at_once or EACH_AT_ONCE * processes
+            each = math.ceil(self.at_once / processes)
             self._fleet = Fleet(inventory, processes=processes, at_once=each)
-            self.at_once = inventory.hosts_at_once or AT_ONCE * processes
 
     @property
     def workers(self) -> tuple[int, ...]:

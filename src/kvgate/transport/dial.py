@@ -100,6 +100,10 @@ def connect(host: Host, deadline: Deadline) -> socket.socket:
     # Before paramiko speaks: Nagle and delayed ACK make 70 ms of a 4 ms handshake.
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_MS)
+    # Between commands nobody listens on a brief link: the kernel asks whether the host is there.
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEP_ALIVE_S)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEP_ALIVE_S)
     return stream
 
 

@@ -1,8 +1,8 @@
 """The key exchange of a brief link: curve25519, SHA-256 and AES-GCM, or none.
 
 RFC 4253 (7), RFC 8731 (curve25519-sha256), RFC 5647 (AES-GCM). Whatever else a host wants is left
-to paramiko (`NoCommonGroundError`). Nothing but the exchange's own packets is taken during one, as
-OpenSSH's "strict KEX" asks (CVE-2023-48795).
+to paramiko (`NoCommonGroundError`). Where the host knows OpenSSH's "strict KEX" (CVE-2023-48795),
+nothing but the exchange's own packets is taken during the first one.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ _ECDH_REPLY = 31
 _DISCONNECT = 1
 _KEX = ("curve25519-sha256", "curve25519-sha256@libssh.org")
 _STRICT = "kex-strict-c-v00@openssh.com"
+_STRICT_HOST = "kex-strict-s-v00@openssh.com"
+_SAYS_NOTHING = (2, 3, 4)  # IGNORE, UNIMPLEMENTED, DEBUG
 _KEY_BYTES = {"aes128-gcm@openssh.com": 16, "aes256-gcm@openssh.com": 32}
 _HOST_KEYS = (
     "ssh-ed25519",
@@ -53,6 +55,7 @@ class _Agreed:
     shut: str
     opened: str
     guessed_wrong: bool
+    strict: bool
 
 
 def offer(first: Sequence[str]) -> bytes:
@@ -90,6 +93,7 @@ class Exchange:
         self._first = tuple(first)
         self._check = check
         self._versions = b""
+        self._strict = False
         self.session = b""
         """The session's identifier: what the first exchange hashed to."""
 
@@ -113,6 +117,7 @@ class Exchange:
 
     def _agree(self, ours: bytes, theirs: bytes, until: float) -> None:
         agreed = _common(theirs, self._first)
+        self._strict = agreed.strict and not self.session
         private = X25519PrivateKey.generate()
         public = private.public_key().public_bytes_raw()
         self._wire.put(bytes((_ECDH_INIT,)) + string(public))
@@ -150,6 +155,8 @@ class Exchange:
 
     def _expect(self, kind: int, until: float) -> bytes:
         packet = self._wire.packet(until)
+        while packet[0] in _SAYS_NOTHING and not self._strict:
+            packet = self._wire.packet(until)
         if packet[0] == _DISCONNECT:
             raise goodbye(packet)
         if packet[0] != kind:
@@ -179,6 +186,7 @@ def _common(theirs: bytes, first: Sequence[str]) -> _Agreed:
         host_key=host_key,
         shut=_first_common(ciphers, shut),
         opened=_first_common(ciphers, opened),
+        strict=_STRICT_HOST in kex,
         guessed_wrong=follows and (kex[0] != chosen or host_keys[0] != host_key),
     )
 

@@ -16,7 +16,6 @@ from kvgate.transport.brief import LOST, BriefLink, Channel
 from kvgate.transport.exchange import NoCommonGroundError
 from kvgate.transport.leashed import Start
 from kvgate.transport.pump import Line
-from kvgate.transport.window import FloodError
 
 _KEEP_ALIVE_S = 15.0
 """How long a line that waits is silent at most: the kernel then learns whether the link lives."""
@@ -61,7 +60,7 @@ class Lane:
             start = Start()
             try:
                 channel = self._session(link, seconds)
-            except HostUnreachableError:
+            except (HostUnreachableError, CommandError):
                 if kept is None or self._link is not None:
                     raise
                 link = self._dialled()
@@ -88,6 +87,7 @@ class Lane:
         except TimeoutError as err:
             raise failures.hangs(name, f"opened no session within {seconds:g} s") from err
         except paramiko.ChannelException as err:
+            self._forget()  # on another link the last command's session is no longer in the way
             raise CommandError(
                 name,
                 f"the host opens no session: {err.text}",
@@ -160,7 +160,7 @@ class _BriefLine:
 
     def wait(self, timeout_s: float, *, to_write: bool) -> None:
         channel, wire = self._channel, self._link.wire
-        if channel.out or channel.err or channel.eof or self._lost:
+        if channel.out or channel.err or channel.eof or self._lost or wire.holds:
             return
         if to_write and channel.room and not wire.unsent:
             return
@@ -213,10 +213,10 @@ class _BriefLine:
                     time.monotonic() + timeout_s,
                 )
         if channel.status is None and self._lost is not None:
-            flooded = f": {self._lost}" if isinstance(self._lost, FloodError) else ""
+            why = f": {self._lost}" if isinstance(self._lost, paramiko.SSHException) else ""
             raise HostUnreachableError(
                 self._host,
-                f"the link was lost while a command ran{flooded}",
+                f"the link was lost while a command ran{why}",
                 hint="its leash ends the command on the host; see whether the host is up",
             )
         return channel.status

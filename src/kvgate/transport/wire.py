@@ -10,6 +10,7 @@ import contextlib
 import os
 import select
 import socket
+import sys
 import time
 
 import paramiko
@@ -166,26 +167,23 @@ class Wire:
         return True
 
     def _receive(self, until: float) -> None:
-        while not self.look():
-            left = until - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
+        """Take in what comes; a host that talks without end gets no more time than a silent one."""
+        while (left := until - time.monotonic()) > 0:
+            if self.look():
+                return
             self.wait(left)
             if self._unsent:
                 self.flush_some()
+        raise TimeoutError
 
     def arrived(self) -> bytes | None:
         """Return the next packet that has arrived whole, None where there is none yet."""
-        if len(self._arrived) < 4:
-            return None
-        head = bytes(self._arrived[:4])
-        length = int.from_bytes(head, "big")
-        if not 2 <= length <= PACKET_BYTES:
+        length, end = self._next()
+        if length > PACKET_BYTES or 0 <= length < 2:
             raise paramiko.SSHException(f"it sends a packet of {length} bytes, which none has")
-        end = 4 + length + (_TAG_BYTES if self._opened else 0)
         if len(self._arrived) < end:
             return None
-        body = bytes(self._arrived[4:end])
+        head, body = bytes(self._arrived[:4]), bytes(self._arrived[4:end])
         del self._arrived[:end]
         if self._opened:
             body = self._opened.opened(head, body)
@@ -193,6 +191,18 @@ class Wire:
         if padding + 1 >= length:
             raise paramiko.SSHException("it sends a packet of nothing but padding")
         return body[1 : length - padding]
+
+    def _next(self) -> tuple[int, int]:
+        """Return the next packet's length and where it ends; -1 and never: not known yet."""
+        if len(self._arrived) < 4:
+            return -1, sys.maxsize
+        length = int.from_bytes(self._arrived[:4], "big")
+        return length, 4 + length + (_TAG_BYTES if self._opened else 0)
+
+    @property
+    def holds(self) -> bool:
+        """Tell whether a packet has arrived whole that nobody has taken: no poll tells of it."""
+        return len(self._arrived) >= self._next()[1]
 
     @property
     def unsent(self) -> bool:
