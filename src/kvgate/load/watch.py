@@ -121,7 +121,8 @@ class Watched:
 
 
 def _ms(seconds: float) -> str:
-    return f"{1000 * seconds:.3g} ms"
+    ms = 1000 * seconds
+    return f"{ms:,.0f} ms" if ms >= 100 else f"{ms:.3g} ms"
 
 
 class SelfWatch:
