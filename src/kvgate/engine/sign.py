@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import datetime
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ from kvgate.store.statement import (
 )
 from kvgate.store.sums import hash_file
 from kvgate.store.verify import inspect
-from kvgate.store.verify_signed import no_acceptance
+from kvgate.store.verify_signed import no_acceptance, too_early
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,6 +77,11 @@ def sign_results(
         raise StoreError(
             f"{run.name}: is not sealed and whole, so there is nothing to sign{told}",
             hint="`kvgate verify` names every problem; `kvgate seal` seals what was added",
+        )
+    if early := too_early(datetime.datetime.now(datetime.UTC), story):
+        raise StoreError(
+            f"{run.name}: signed now, {early}",
+            hint="this machine's clock is behind, or the controller's was ahead: set it right",
         )
     manifest = parse((run / "manifest.json").read_bytes())
     disposed = proposed(run)

@@ -16,7 +16,7 @@ from kvgate.store.signature import check
 from kvgate.store.statement import HEAD, SIGNATURES, Statement, is_head_name, read_statement
 from kvgate.store.story import Countersignature
 from kvgate.store.verification import Problem
-from kvgate.store.verify_signed import Checked, Sealed, check_signature
+from kvgate.store.verify_signed import SKEW, Checked, Sealed, check_signature
 
 LONGEST_GAP = datetime.timedelta(hours=26)
 """No longer stretch of a run is called countersigned every night: a day, with its clock change."""
@@ -131,6 +131,8 @@ def _by_hand(sealed: Sealed, registered: Registered, stem: str) -> _Vouched | Pr
     seq = statement.of.get("seq")
     chain, utc = sealed.story.at.get(seq if type(seq) is int else 0, ("", None))
     wrong = _wrong(sealed, statement, chain)
+    if not wrong and utc is not None and statement.at < utc - SKEW:
+        wrong = f"it claims {statement.claimed_at}, before record {seq} was there ({utc:%FT%TZ})"
     if wrong or utc is None or type(seq) is not int:
         return Problem(path, "unproven", wrong or "it names no record of the journal")
     return _Vouched(seq, utc, by_hand=True, told=f"record {seq}: {line}")

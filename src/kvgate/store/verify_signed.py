@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ from kvgate.store.timestamp import check_stamp
 from kvgate.store.verification import Layer, Problem
 
 FINDINGS = "findings.json"
+SKEW = datetime.timedelta(minutes=10)
+"""So far may a signer's clock be behind that of the controller."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,6 +67,17 @@ def no_acceptance(manifest: Mapping[str, Any], story: Story) -> tuple[str, ...]:
         reasons.append("its hosts, or some of them, are recordings")
     reasons += [f"{gate} was forced open: {why}" for gate, why in sorted(story.forced.items())]
     return tuple(reasons)
+
+
+def too_early(claimed: datetime.datetime, story: Story) -> str:
+    """Return why nobody can have signed the results at the time `claimed`, "" where he can.
+
+    Else whoever has a key that is no longer valid could claim a time when it was.
+    """
+    if story.ended is None or claimed >= story.ended[1] - SKEW:
+        return ""
+    ended = f"{story.ended[1]:%FT%TZ}"
+    return f"it claims {claimed:%FT%TZ}, before the last gate ended ({ended} by the journal)"
 
 
 def check_signature(
@@ -156,6 +170,8 @@ def _of_this_run(sealed: Sealed, statement: Statement, path: str) -> Problem | N
     run = sealed.manifest.get("run")
     if statement.run != run:
         return Problem(path, "unproven", f"it is under run '{statement.run}', and this is '{run}'")
+    if early := too_early(statement.at, sealed.story):
+        return Problem(path, "unproven", early)
     layers = statement.of.get("layers")
     if statement.purpose != RESULTS or not isinstance(layers, dict) or not layers:
         return Problem(path, "unproven", "it is not under the layers of a run's seal")

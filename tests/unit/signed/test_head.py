@@ -116,6 +116,7 @@ def another(run: Path, changes: dict[str, Any], key: Path) -> None:
         ({"purpose": "results"}, "supplier", "for 'results'"),
         ({"run": "another"}, "supplier", "it is under run 'another'"),
         ({"claimed_at": "2025-12-31T23:59:59.000000Z"}, "supplier", "was not yet valid"),
+        ({"claimed_at": "2026-02-01T00:00:00.000000Z"}, "supplier", "was there (20"),
     ],
 )
 def test_a_head_signed_by_or_for_another_is_named(

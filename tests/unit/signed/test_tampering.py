@@ -244,6 +244,7 @@ def forge(run: Path, key: Path, changes: dict[str, object]) -> None:
     [
         ({"claimed_at": "2025-12-31T23:59:59.000000Z"}, "was not yet valid at the claimed time"),
         ({"claimed_at": "2099-06-01T12:00:01.000000Z"}, "was no longer valid at the claimed time"),
+        ({"claimed_at": "2026-02-01T00:00:00.000000Z"}, "before the last gate ended (20"),
         ({"principal": "supplier@example.com"}, "doesn't register Li Wei (supplier@example.com)"),
         ({"role": "supervisor"}, "as supervisor"),
         ({"party": "Another AG"}, "for Another AG as buyer"),
