@@ -10,6 +10,7 @@ from pathlib import Path
 from kvgate.engine import attested as checks
 from kvgate.engine import photos
 from kvgate.engine.holding import user
+from kvgate.engine.scope_out import parent
 from kvgate.engine.workspace import frozen_setup
 from kvgate.errors import UsageError
 from kvgate.model.attested import Answer, Photo, Question
@@ -38,8 +39,10 @@ def asked_of(run: Path) -> tuple[Question, ...]:
     reader = RunReader(run)
     found = checks.questions(reader, frozen_setup(reader))
     if not found:
+        of = parent(reader)
         raise UsageError(
-            f"{run.name}: has no manual checks in its gates, or its plan scopes them all out"
+            f"{run.name}: has no manual checks in its gates, or its plan scopes them all out",
+            hint=f"it is a retest: kvgate attest {of} asks them, --again anew" if of else "",
         )
     return found
 

@@ -15,6 +15,7 @@ from kvgate.engine.workspace import frozen_setup
 from kvgate.errors import KvgateError
 from kvgate.model.disposed import Disposed, Effect, Standing
 from kvgate.model.verdict import Disposition, Verdict
+from kvgate.spec.gate import Criterion
 from kvgate.spec.waiver import APPROVERS
 from kvgate.store import attested as answers_of
 from kvgate.store.reader import RunReader
@@ -118,12 +119,8 @@ def _answers(found: Lineage) -> Iterator[Step]:
 
 def _blocking(found: Lineage, disposed: Disposed, name: str) -> Iterator[Step]:
     """Yield what blocks, what failed one by one, what was not decided together."""
-    manual = {
-        each.id
-        for gate in found.setup.gates.values()
-        for each in gate.value.criteria
-        if each.method == "manual"
-    }
+    known = {each.id: each for g in found.setup.gates.values() for each in g.value.criteria}
+    manual = {id_ for id_, each in known.items() if each.method == "manual"}
     undecided: list[Standing] = []
     for gate in disposed.gates:
         if gate.disposition is not Disposition.REJECTED:
@@ -132,7 +129,7 @@ def _blocking(found: Lineage, disposed: Disposed, name: str) -> Iterator[Step]:
             yield Step(what=f"{gate.gate}: {gate.because}", state="barred")
         for each in gate.blocking:
             if each.verdict is Verdict.FAIL:
-                yield _failed(each, name, again=each.criterion not in manual)
+                yield _failed(each, name, known[each.criterion])
             elif each.criterion not in manual:
                 undecided.append(each)
     if undecided:
@@ -146,8 +143,10 @@ def _blocking(found: Lineage, disposed: Disposed, name: str) -> Iterator[Step]:
         )
 
 
-def _failed(standing: Standing, name: str, *, again: bool) -> Step:
-    waive = f"kvgate waive {name} --criterion {standing.criterion}"
+def _failed(standing: Standing, name: str, criterion: Criterion) -> Step:
+    again = criterion.method != "manual"
+    kind = " --kind open_item" if criterion.severity == "B" else ""
+    waive = f"kvgate waive {name} --criterion {standing.criterion}{kind}"
     retest = f"kvgate retest {name} --criterion {standing.criterion}"
     return Step(
         what=f"{standing.criterion} failed: {standing.because}",

@@ -86,6 +86,14 @@ def test_one_signature_is_one_sided_and_status_names_who_and_how(made: Any, fail
     )
 
 
+def test_what_may_stay_open_is_an_open_item_and_what_blocks_a_waiver(made: Any) -> None:
+    run = made.run("r1", {("one", "n1", ""): False})
+    attest(made, run, "no")
+    nexts = {each.what[:4]: each.next for each in status(run, None, NOW).steps}
+    assert nexts["G1.4"] == "kvgate waive r1 --criterion G1.4 --kind open_item"
+    assert nexts["G1.1"].endswith("or accept it: kvgate waive r1 --criterion G1.1")
+
+
 def test_a_text_changed_after_signing_is_not_what_was_signed(made: Any, failed: Path) -> None:
     waiver = waive(made, failed)
     sign(made, waiver, "buyer", "supplier")

@@ -11,6 +11,7 @@ import pytest
 
 from kvgate.cli import main
 from kvgate.cli.verify import lineage_step
+from kvgate.engine.attest import asked_of
 from kvgate.engine.decided import decided
 from kvgate.engine.lineage import lineage
 from kvgate.engine.retest import plan_retest
@@ -210,6 +211,9 @@ def test_a_retest_is_verified_beside_what_it_retests(
     assert Outcome("r2", (step,), (), ()).exit_code == 2
     shutil.copytree(failed, alone / "r1")
     assert lineage_step(alone / "r2").result == "ok"
+    with pytest.raises(UsageError, match="has no manual checks") as none:
+        asked_of(again)
+    assert "kvgate attest r1 asks them" in none.value.hint
     pack = alone / "r1/evidence/pack-000001.kvp"
     whole = pack.read_bytes()
     pack.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
