@@ -1,8 +1,9 @@
 """One load client, in a process of its own: ours, or aiohttp on uvloop; tells its figures as JSON.
 
-Usage: load_clients.py ours|aiohttp URL CONCURRENCY SECONDS [PROCESSOR]
-Both send the same requests, fold the same events and keep each request's TTFT. What aiohttp's
-client does beside is aiohttp's own: it reads what has come, and parses each event as JSON.
+Usage: load_clients.py ours|long|aiohttp URL CONCURRENCY SECONDS [PROCESSOR]
+`long` is ours, every eighth prompt of 50,000 tokens. The others send the same requests, fold the
+same events and keep each request's TTFT. What aiohttp's client does beside is aiohttp's own: it
+reads what has come, and parses each event as JSON.
 """
 
 import asyncio
@@ -15,7 +16,13 @@ import time
 FIRST_TEXT = "0."
 
 
-def ours(url: str, concurrency: int, seconds: float) -> dict[str, object]:
+def long(url: str, concurrency: int, seconds: float) -> dict[str, object]:
+    return ours(url, concurrency, seconds, long_prompts=True)
+
+
+def ours(
+    url: str, concurrency: int, seconds: float, *, long_prompts: bool = False
+) -> dict[str, object]:
     from kvgate.load import client
     from kvgate.load.client import Endpoint
     from kvgate.load.loop import closed_loop
@@ -31,7 +38,10 @@ def ours(url: str, concurrency: int, seconds: float) -> dict[str, object]:
 
     client.Answer = Kept
     endpoint = Endpoint(base_url=url, model="m", timeout_s=30)
-    requests = itertools.cycle(sessions(1, 64, prompt_tokens=100, output_tokens=8))
+    short = sessions(1, 64, prompt_tokens=100, output_tokens=8)
+    many = sessions(2, 8, prompt_tokens=50_000, output_tokens=8)
+    mixed = [each for n in range(8) for each in (*short[7 * n : 7 * n + 7], many[n])]
+    requests = itertools.cycle(mixed if long_prompts else short)
     begun = time.process_time()
     result = closed_loop(endpoint, requests, concurrency=concurrency, duration_s=seconds)
     cpu_s = time.process_time() - begun
@@ -103,5 +113,5 @@ if __name__ == "__main__":
     who, url, concurrency, seconds, *processor = sys.argv[1:]
     if processor:
         os.sched_setaffinity(0, {int(processor[0])})
-    run = {"ours": ours, "aiohttp": aiohttp_on_uvloop}[who]
+    run = {"ours": ours, "long": long, "aiohttp": aiohttp_on_uvloop}[who]
     sys.stdout.write(json.dumps(run(url, int(concurrency), float(seconds))) + "\n")

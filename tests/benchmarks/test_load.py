@@ -88,6 +88,23 @@ def test_error_at_80_percent_of_saturation(mock: tuple[str, str], held: Held) ->
     assert not any(each["bottleneck"] for each in rounds), rounds
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mock", ["together"], indirect=True)
+def test_long_prompts_beside_short_ones(mock: tuple[str, str], held: Held) -> None:
+    """Every eighth prompt is of 50,000 tokens, 350 kB; the others' TTFT is to stay as it was."""
+    short: list[Told] = []
+    mixed: list[Told] = []
+    for _ in range(ROUNDS):
+        short.append(client("ours", mock[1], 32))
+        mixed.append(client("long", mock[1], 32))
+    lags = [middle(each, "lag_p99_ms") for each in (short, mixed)]
+    told = f"{lags[0]:.1f} ms without them; {shown(mixed)} | without {shown(short)}"
+    held("load, 32 users, 50 K-token prompts among them: lag p99, ms", lags[1], 20, told, most=True)
+    told = "of all, the short ones are most"
+    more = middle(mixed, "error_p50_ms") - middle(short, "error_p50_ms")
+    held("load, 50 K-token prompts: TTFT error p50 more, ms", more, 3, told, most=True)
+
+
 TOKENIZER = {
     "version": "1.0",
     "truncation": None,
