@@ -115,7 +115,7 @@ def _stored_and_restored(bench: Bench, host: Host, block: Block) -> None:
     """Replay on one arm; arrays are asked before, and once all is stored, what they hold."""
     arm, number = block["arm"], int(block["round"])
     before, after = _held(bench), dict[str, Answer]()
-    spec = spec_of(_workload(bench), _seed(bench, number))
+    spec = spec_of(_workload(bench), _seed(bench, host, number))
     told = _replayed(bench, host, arm, spec, arm, lambda: after.update(_held(bench)))
     _record(bench, host, block, told)
     for name, first in before.items():
@@ -154,9 +154,10 @@ def _round(bench: Bench, host: Host, number: int) -> Iterator[Block]:
     )
 
 
-def _seed(bench: Bench, number: int) -> int:
-    """Return a round's seed: its data is its own, and the same on both arms."""
-    return bench.seed % 2**32 * 1009 + number
+def _seed(bench: Bench, host: Host, number: int) -> int:
+    """Return a round's seed: its data is its own, no other host's, and the same on both arms."""
+    names = [each.name for each in bench.hosts("serving")]
+    return bench.seed % 2**32 * 1009 + number + names.index(host.name) * 2**64
 
 
 def _record(bench: Bench, host: Host, block: Block, told: replay.Told) -> None:
@@ -217,7 +218,7 @@ def _kinds(bench: Bench, number: int) -> list[str]:
 def _cell(bench: Bench, host: Host, block: Block) -> None:
     """Replay one kind of data, both ways of reading in random order."""
     load, number = _workload(bench), int(block["round"])
-    base = spec_of(load, _seed(bench, number))
+    base = spec_of(load, _seed(bench, host, number))
     spec = replay_rounds.kinds(base, number, dedup=block["data"] == "dedup")
     told = _replayed(bench, host, load.last_arm, spec, f"{block['data']} data")
     for level in told.found.of_phase("restore"):
@@ -270,7 +271,7 @@ def _planted(bench: Bench, host: Host) -> None:
     load = _workload(bench)
     for block in bench.blocks("replay-plants", host=[host.name]):
         with block:
-            spec = dataclasses.replace(spec_of(load, _seed(bench, 0)), plant=True)
+            spec = dataclasses.replace(spec_of(load, _seed(bench, host, 0)), plant=True)
             spec = dataclasses.replace(spec, sessions=2, levels=spec.levels[-1:])
             told = _replayed(bench, host, load.last_arm, spec, "planted faults")
             answer = Answer(replay_result.missed_plants(told.found), told.evidence)
@@ -282,7 +283,7 @@ def _filled(bench: Bench, host: Host) -> None:
     tier = cast("ReplayTier", load.tier)  # the test has seen that it is there
     for block in bench.blocks("replay-tier", host=[host.name]):
         with block:
-            spec = spec_of(load, _seed(bench, 0))
+            spec = spec_of(load, _seed(bench, host, 0))
             spec = dataclasses.replace(
                 spec,
                 levels=spec.levels[-1:],

@@ -47,9 +47,23 @@ def lines(spec: Spec, told: Sequence[Told]) -> Iterator[str]:
     )
     if spec.padded_bytes != spec.chunk_bytes:
         yield f"  a chunk is {spec.chunk_bytes:,} B, stored in whole pages"
+    if len(told) > 1:
+        yield f"  {len(told)} hosts began each phase within {1000 * apart_s(told):.1f} ms"
     for each in told:
         for line in _of_host(each):
             yield plain(line)
+
+
+def apart_s(told: Sequence[Told]) -> float:
+    """Return how far apart hosts began a phase at most, each by its clock less how far it is ahead.
+
+    How far a clock is ahead is known to half a round trip, and so is this.
+    """
+    begun = [
+        [float(level.line["started"]) - each.clock_ahead_s for level in each.found.levels]
+        for each in told
+    ]
+    return max((max(phase) - min(phase) for phase in zip(*begun, strict=False)), default=0.0)
 
 
 def _of_host(told: Told) -> Iterator[str]:

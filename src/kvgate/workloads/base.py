@@ -191,7 +191,9 @@ def _made(witness: Witness, base: str, purpose: str, said: bytes) -> tuple[str, 
     if said.startswith(_NOT_MADE.encode()):
         why = plain(said[len(_NOT_MADE) :].decode("utf-8", "replace")).strip()
         raise NotRunError(
-            (f"{host}: {why}",), hint=f"make {base} there and let this login write to it"
+            (f"{host}: {why}",),
+            hint=f"make {base} there and let this login write to it; one that is mounted read-only "
+            "can't be used: remount it (rw), or name another",
         )
     made = made_folder(["sh", "-c", _GUARD, "kvgate-guard", stem, _KEEPER], said)
     if made is None:

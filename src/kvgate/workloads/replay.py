@@ -1,6 +1,7 @@
 """Replays KV traffic on hosts: what is asked, sent there as one program, and what came back.
 
-Hosts begin each phase together: each says when it is ready, and is given a start by its own clock.
+Hosts begin each phase together, on data of their own (but what is shared): each says when it is
+ready, and is given a start by its own clock.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from kvgate.errors import CommandError, KvgateError, ParseError, UsageError
+from kvgate.kv.content import MOST_CHUNKS
 from kvgate.model.record import EvidenceRef
 from kvgate.transport.base import OUTPUT_CAP_BYTES
 from kvgate.untrusted import plain
@@ -138,7 +140,11 @@ class Spec:
                 "and at least one level of reads is asked for"
             )
 
-    def job(self, folder: str, *, barrier: bool) -> str:
+    def first_of(self, number: int, hosts: int) -> int:
+        """Return by which number host `number` begins to make sessions: no two hosts' are alike."""
+        return number * (MOST_CHUNKS // (self.chunks * self.ranks) // hosts - 1)
+
+    def job(self, folder: str, *, barrier: bool, first: int = 0) -> str:
         """Return it as the program takes it."""
         rest = {
             name: getattr(self, name)
@@ -156,6 +162,7 @@ class Spec:
             "block_bytes": self.block_bytes or self.padded_bytes,
             "levels": [each.job(self.ranks) for each in self.levels],
             "barrier_s": _BARRIER_S if barrier else 0,
+            "first": first,
         }
         return json.dumps(job, separators=(",", ":"))
 
@@ -192,7 +199,11 @@ def run(
     if starts is None:
         return (_one(witnesses[0], spec, None, tell),)
     with ThreadPoolExecutor(len(witnesses)) as pool:
-        work = [pool.submit(_joined, each, spec, starts, tell) for each in witnesses]
+        firsts = [spec.first_of(number, len(witnesses)) for number in range(len(witnesses))]
+        work = [
+            pool.submit(_joined, each, spec, starts, tell, first)
+            for each, first in zip(witnesses, firsts, strict=True)
+        ]
         errors = [err for each in work if (err := each.exception()) is not None]
         known = [err for err in errors if isinstance(err, KvgateError)]
         if errors:
@@ -205,10 +216,10 @@ class _LeftError(CommandError):
 
 
 def _joined(
-    witness: Witness, spec: Spec, starts: _Starts, told: tuple[OnProgress, OnStored]
+    witness: Witness, spec: Spec, starts: _Starts, told: tuple[OnProgress, OnStored], first: int
 ) -> Told:
     try:
-        return _one(witness, spec, starts, told)
+        return _one(witness, spec, starts, told, first)
     except BaseException:
         starts.broken.set()
         raise
@@ -240,7 +251,11 @@ class _Starts:
 
 
 def _one(
-    witness: Witness, spec: Spec, starts: _Starts | None, told: tuple[OnProgress, OnStored]
+    witness: Witness,
+    spec: Spec,
+    starts: _Starts | None,
+    told: tuple[OnProgress, OnStored],
+    first: int = 0,
 ) -> Told:
     """Replay on one host, and remove everything there."""
     ahead = _clock_ahead(witness) if starts else 0.0
@@ -248,7 +263,7 @@ def _one(
     room = spec.most_bytes if not spec.full else spec.sessions * spec.session_bytes
     with travelled(witness, sent, name="replay.pyz", purpose=PURPOSE, needs_bytes=room) as there:
         lines = _Lines(witness, there.folder, starts, ahead, told)
-        job = spec.job(there.folder, barrier=starts is not None)
+        job = spec.job(there.folder, barrier=starts is not None, first=first)
         if len(job) > _LONGEST_ARGUMENT:  # many arrivals
             path = f"{there.folder}/job.json"
             witness.transport.write_file(path, job.encode())

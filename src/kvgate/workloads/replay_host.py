@@ -57,6 +57,7 @@ class Replay:
             extents=job["extents"],
             direct=job["direct"],
             checked=job["checked"],
+            first=job["first"],
         )
         content = Content(job["seed"], compressed_pct=job["compressed_pct"])
         self.tier = Tier(self.folder, shape, content)

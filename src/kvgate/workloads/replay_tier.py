@@ -35,7 +35,8 @@ class Shape(NamedTuple):
     """How sessions lie: each has `places` chunks (all ranks'), of `chunk_bytes` (whole pages).
 
     The first `shared` of them are the same bytes in every session. `block_bytes` is what one read
-    or write takes; with `extents` a session is one file, else each chunk is.
+    or write takes; with `extents` a session is one file, else each chunk is. `first` is the number
+    by which the content of session 0 is made: another one on each host.
     """
 
     places: int
@@ -45,6 +46,7 @@ class Shape(NamedTuple):
     extents: bool = False
     direct: bool = True
     checked: bool = True
+    first: int = 0
 
 
 class Damage(NamedTuple):
@@ -103,7 +105,8 @@ class Tier:
 
     def chunk(self, session: int, place: int) -> int:
         """Return whose content a chunk has."""
-        return chunk_of(session, place, shared=self.shape.shared, chunks=self.shape.places)
+        shape = self.shape
+        return chunk_of(shape.first + session, place, shared=shape.shared, chunks=shape.places)
 
     def prepare(self, session: int) -> None:
         """Make an extent's file with its whole size, as engines do before they write into one.
@@ -278,7 +281,9 @@ def _owner(tier: Tier, chunk: int) -> str:
     if chunk < places:
         return f"chunk {chunk} that all sessions share"
     session, place = divmod(chunk - places, places)
-    return f"session {session}, chunk {place}"
+    if session < tier.shape.first:
+        return f"chunk {place} of another host's session"
+    return f"session {session - tier.shape.first}, chunk {place}"
 
 
 def plants(tier: Tier) -> Iterator[tuple[str, int, int]]:

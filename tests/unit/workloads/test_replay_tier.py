@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import errno
 import os
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from kvgate.kv.content import PAGE, SECTOR, Content
 from kvgate.workloads import replay_tier
+from kvgate.workloads.replay import Spec
 from kvgate.workloads.replay_place import aligned
 from kvgate.workloads.replay_tier import Damage, LostError, Shape, Tier, plants
 
@@ -74,6 +76,29 @@ def test_a_swapped_chunk_is_named_by_its_owner(tmp_path: Path) -> None:
     assert found is not None
     assert found.kind == "swapped"
     assert "is session 2, chunk 3" in found.told
+
+
+def test_no_two_hosts_have_the_same_data_but_what_is_shared(tmp_path: Path) -> None:
+    """Else a device behind several hosts could hold their sessions once."""
+    spec = Spec(seed=1, sessions=3, chunks=4, chunk_bytes=CHUNK, ranks=2, shared=1)
+    firsts = [spec.first_of(number, 3) for number in range(3)]
+    sectors: collections.Counter[bytes] = collections.Counter()
+    for number, first in enumerate(firsts):
+        shape = Shape(8, CHUNK, CHUNK, shared=2, first=first)
+        tier = Tier(tmp_path, shape, Content(1))
+        for session in range(3):
+            for place in range(8):
+                data = tier.content.made(CHUNK, tier.chunk(session, place))
+                sectors.update({data[at : at + SECTOR] for at in range(0, CHUNK, SECTOR)})
+                told = replay_tier._owner(tier, tier.chunk(session, place))
+                mine = f"session {session}, chunk {place}"
+                assert told == (mine if place >= 2 else f"chunk {place} that all sessions share")
+        if number:
+            assert "of another host's" in replay_tier._owner(tier, 8 * (firsts[number - 1] + 1) + 3)
+    assert sorted(set(sectors.values())) == [1, 9]
+    assert list(sectors.values()).count(9) == 2 * CHUNK // SECTOR
+    with pytest.raises(ValueError, match="too large a number"):
+        tier.make(memoryview(bytearray(CHUNK)), 2**40, 5)
 
 
 def test_a_stale_version_and_a_torn_one_are_told_apart(tmp_path: Path) -> None:
