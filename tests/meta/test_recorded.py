@@ -192,7 +192,7 @@ def test_a_torn_recording_is_refused_before_anything_runs(site: Site, recorded: 
 
 def test_a_folder_that_is_there_is_not_recorded_over(site: Site, recorded: Path) -> None:
     done = site.kvgate("record", recorded.name, "--out", "inventory/recorded/here")
-    assert done.returncode == 3
+    assert done.returncode == 64
     assert "is there already" in done.stderr
 
 

@@ -11,7 +11,7 @@ from kvgate.model.quantity import Quantity
 from kvgate.model.record import EvidenceRef, Reading
 from kvgate.parse.nvmeof_sysfs import SECTOR_BYTES, Controller, Subsystem
 from kvgate.probes import nvmeof
-from kvgate.probes.base import as_root, reading, refusal, untold
+from kvgate.probes.base import reading, refusal, untold
 from kvgate.spec.fabric import NvmeSubsystem
 from kvgate.spec.fabric_load import PathsWorkload
 from kvgate.witness import Answer, Witness
@@ -25,8 +25,7 @@ _SLACK_S = 60.0
 
 def argv(witness: Witness, heads: tuple[str, ...], workload: PathsWorkload) -> tuple[str, ...]:
     """Return the fio that reads `heads` (names of block devices) and can't write to them."""
-    return as_root(
-        witness.host,
+    return witness.host.as_root(
         "fio",
         "--name=paths",
         "--readonly",

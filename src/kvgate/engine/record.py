@@ -15,7 +15,7 @@ from kvgate.engine import record_folders as folders
 from kvgate.engine.adapters import FOLDER
 from kvgate.engine.scope import asked_in
 from kvgate.engine.workspace import BOM_INPUT, Setup, Workspace, frozen_setup
-from kvgate.errors import StoreError
+from kvgate.errors import UsageError
 from kvgate.model.record import Evidence
 from kvgate.store import disk
 from kvgate.store.reader import RunReader
@@ -57,10 +57,10 @@ def record(workspace: Workspace, run: Path, out: Path) -> RecordedSite:
     2. Mask secrets: what the evidence was masked for already, and what is known by now.
     3. Write a recording a host, the inventory with the site's declarations and without the ways
        to its hosts, its baseline, and the plan.
-    Raises StoreError where `out` holds anything, DamagedRunError for altered evidence.
+    Raises UsageError where `out` holds anything, DamagedRunError for altered evidence.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise StoreError(f"{out}: is there already", hint="name a new folder with --out")
+        raise UsageError(f"{out}: is there already", hint="name a new folder with --out")
     reader = RunReader(run)
     setup = frozen_setup(reader)
     recordings = _recordings(reader, setup)  # 1, 2

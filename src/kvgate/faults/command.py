@@ -119,7 +119,7 @@ def _guard(doing: Doing, held: contextlib.ExitStack, noted: Path) -> Guard | Non
         return held.enter_context(
             guard.armed(
                 doing.witness,
-                guard.as_root(doing.witness, template.undo or ()),
+                doing.witness.host.as_root(*(template.undo or ())),
                 within_s=template.within.to("s"),
                 deadline_s=_GUARDED_S,
             )

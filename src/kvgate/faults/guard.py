@@ -92,7 +92,7 @@ def run(witness: Witness, words: Sequence[str], *, within_s: float) -> CommandRe
 
     Raises TransportError where the host can't be asked, CommandError where it came to no end.
     """
-    result = witness.ask(as_root(witness, words), timeout_s=within_s).result
+    result = witness.ask(witness.host.as_root(*words), timeout_s=within_s).result
     if result.exit_status is None:
         raise CommandError(
             witness.host.name,
@@ -100,12 +100,3 @@ def run(witness: Witness, words: Sequence[str], *, within_s: float) -> CommandRe
             hint="a process in state D ends with nothing but its device or a reset of the host",
         )
     return result
-
-
-def as_root(witness: Witness, words: Sequence[str]) -> list[str]:
-    """Return `words` by ``sudo -n`` where the inventory allows that; a device has none."""
-    host = witness.host
-    if host.is_device:
-        return list(words)
-    path = host.tools.get(words[0], words[0])
-    return [*(("sudo", "-n") if host.sudo == "passwordless" else ()), path, *words[1:]]

@@ -113,13 +113,6 @@ def class_argv(folder: str, *files: str) -> tuple[str, ...]:
     return ("sh", "-c", script)
 
 
-def as_root(host: Host, *argv: str) -> tuple[str, ...]:
-    """Return `argv`, by ``sudo -n`` where the inventory allows that."""
-    if host.sudo != "passwordless":
-        return argv
-    return ("sudo", "-n", host.tools.get(argv[0], argv[0]), *argv[1:])
-
-
 def asks(*argvs: tuple[str, ...]) -> Callable[[Host], tuple[Command, ...]]:
     """Return the `Probe.commands` of a probe that asks the same of every host."""
     fixed = tuple(Command(argv=argv) for argv in argvs)

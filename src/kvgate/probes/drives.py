@@ -15,7 +15,6 @@ from kvgate.probes.base import (
     Probe,
     ReadItem,
     answer,
-    as_root,
     asks,
     class_argv,
     once,
@@ -187,7 +186,7 @@ def per_drive(
 
 def smart_argv(host: Host, name: str) -> tuple[str, ...]:
     """Return the command for the SMART log page."""
-    return as_root(host, "nvme", "smart-log", f"/dev/{name}", "-o", "json")
+    return host.as_root("nvme", "smart-log", f"/dev/{name}", "-o", "json")
 
 
 def _smart(told: bytes, item: str) -> Iterator[Reading]:

@@ -20,7 +20,6 @@ from kvgate.probes.base import (
     Command,
     Probe,
     answer,
-    as_root,
     once,
     reading,
     refusal,
@@ -42,7 +41,7 @@ _amd_smi = once(amd_smi.amd_smi)
 
 
 def _ask(witness: Witness, argv: tuple[str, ...]) -> Testimony:
-    return witness.ask(as_root(witness.host, *argv), timeout_s=SLOW_S, env=PLAIN)
+    return witness.ask(witness.host.as_root(*argv), timeout_s=SLOW_S, env=PLAIN)
 
 
 def _probe(
@@ -70,7 +69,7 @@ def _commands(*argvs: tuple[str, ...]) -> Callable[[Host], tuple[Command, ...]]:
     def of(host: Host) -> tuple[Command, ...]:
         if not_amd(host):
             return ()
-        return tuple(Command(argv=as_root(host, *argv), timeout_s=SLOW_S) for argv in argvs)
+        return tuple(Command(argv=host.as_root(*argv), timeout_s=SLOW_S) for argv in argvs)
 
     return of
 

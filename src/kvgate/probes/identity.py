@@ -7,7 +7,7 @@ import re
 from kvgate.parse import system
 from kvgate.parse.text import decoded
 from kvgate.probes import drives, parts
-from kvgate.probes.base import SHORT_S, Command, Probe, answer, as_root, reading
+from kvgate.probes.base import SHORT_S, Command, Probe, answer, reading
 from kvgate.spec.inventory import Host
 from kvgate.witness import Answer, Testimony, Witness
 
@@ -19,7 +19,7 @@ _MAC = re.compile(r"(?!(?:00:){5}00)[0-9a-f]{2}(?::[0-9a-f]{2}){5}", re.ASCII)
 
 
 def _commands(host: Host) -> tuple[Command, ...]:
-    return (Command(argv=_MACHINE_ID), Command(argv=as_root(host, "cat", PRODUCT_SERIAL)))
+    return (Command(argv=_MACHINE_ID), Command(argv=host.as_root("cat", PRODUCT_SERIAL)))
 
 
 def _machine_id(witness: Witness) -> tuple[str | None, Testimony]:
@@ -31,7 +31,7 @@ def _machine_id(witness: Witness) -> tuple[str | None, Testimony]:
 
 
 def _product_serial(witness: Witness) -> tuple[str | None, Testimony]:
-    asked = witness.ask(as_root(witness.host, "cat", PRODUCT_SERIAL), timeout_s=SHORT_S)
+    asked = witness.ask(witness.host.as_root("cat", PRODUCT_SERIAL), timeout_s=SHORT_S)
     if not asked.result.ok or not asked.stdout.strip():
         return None, asked
     return system.serial(decoded(asked.stdout, "DMI product serial").strip()), asked

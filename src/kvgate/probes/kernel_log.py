@@ -10,7 +10,7 @@ from kvgate.model.record import Reading
 from kvgate.parse import dmesg
 from kvgate.parse.dmesg import Event, KernelLog
 from kvgate.parse.kernel_patterns import patterns
-from kvgate.probes.base import PLAIN, SHORT_S, Command, Probe, answer, as_root, reading, untold
+from kvgate.probes.base import PLAIN, SHORT_S, Command, Probe, answer, reading, untold
 from kvgate.spec.inventory import Host
 from kvgate.witness import Answer, Witness
 
@@ -40,7 +40,7 @@ _BOOT = "Linux version "
 
 
 def _argv(host: Host) -> tuple[str, ...]:
-    return as_root(host, "sh", "-c", SCRIPT)
+    return host.as_root("sh", "-c", SCRIPT)
 
 
 def ask_log(witness: Witness) -> Answer:

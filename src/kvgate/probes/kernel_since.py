@@ -9,7 +9,7 @@ from kvgate.errors import CommandError, ParseError
 from kvgate.model.quantity import Quantity
 from kvgate.parse import dmesg
 from kvgate.parse.text import decoded, refuse, shown
-from kvgate.probes.base import PLAIN, SHORT_S, answer, as_root, reading, refusal, untold
+from kvgate.probes.base import PLAIN, SHORT_S, answer, reading, refusal, untold
 from kvgate.probes.kernel_log import SUBJECTS, counts
 from kvgate.spec.inventory import Host
 from kvgate.witness import Answer, Testimony, Witness
@@ -40,7 +40,7 @@ class BootMark:
 
 
 def _argv(host: Host) -> tuple[str, ...]:
-    return as_root(host, "sh", "-c", SCRIPT)
+    return host.as_root("sh", "-c", SCRIPT)
 
 
 def _ask(witness: Witness) -> Testimony:

@@ -14,7 +14,6 @@ from kvgate.probes.base import (
     Command,
     Probe,
     answer,
-    as_root,
     asks,
     class_argv,
     if_declared,
@@ -68,7 +67,7 @@ def _fec(told: bytes, item: str) -> Iterator[Reading]:
 
 
 def _neighbours(host: Host) -> tuple[str, ...]:
-    return as_root(host, "lldpcli", "show", "neighbors", "-f", "json")
+    return host.as_root("lldpcli", "show", "neighbors", "-f", "json")
 
 
 def ask_neighbours(witness: Witness) -> Answer:

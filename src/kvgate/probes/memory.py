@@ -10,7 +10,6 @@ from kvgate.probes.base import (
     Command,
     Probe,
     answer,
-    as_root,
     asks,
     class_argv,
     reading,
@@ -27,7 +26,7 @@ EDAC = class_argv("/sys/devices/system/edac/mc", "mc*/ce_count", "mc*/ue_count")
 
 
 def _dmidecode(host: Host) -> tuple[str, ...]:
-    return as_root(host, "dmidecode", "-t", "memory")
+    return host.as_root("dmidecode", "-t", "memory")
 
 
 def ask_dimms(witness: Witness) -> Answer:

@@ -15,7 +15,6 @@ from kvgate.probes.base import (
     Command,
     Probe,
     answer,
-    as_root,
     class_argv,
     reading,
     untold,
@@ -63,11 +62,11 @@ def _namespaces(item: str, name: str, devices: tuple[BlockDevice, ...]) -> Readi
 
 
 def _error_argv(host: Host, name: str) -> tuple[str, ...]:
-    return as_root(host, "nvme", "error-log", f"/dev/{name}", "-e", "64", "-o", "json")
+    return host.as_root("nvme", "error-log", f"/dev/{name}", "-e", "64", "-o", "json")
 
 
 def _test_argv(host: Host, name: str) -> tuple[str, ...]:
-    return as_root(host, "nvme", "self-test-log", f"/dev/{name}", "-o", "json")
+    return host.as_root("nvme", "self-test-log", f"/dev/{name}", "-o", "json")
 
 
 def _errors(told: bytes, item: str) -> Iterable[Reading]:

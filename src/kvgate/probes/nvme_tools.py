@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kvgate.model.quantity import Quantity, counted
 from kvgate.model.record import Reading
 from kvgate.parse import nvme_ctrl, nvme_namespace, smartctl
-from kvgate.probes.base import Probe, as_root, reading, shifted
+from kvgate.probes.base import Probe, reading, shifted
 from kvgate.probes.drives import per_drive
 from kvgate.spec.inventory import Host
 
@@ -28,22 +28,22 @@ SMART = ("nvme.smart_passed", "nvme.media_errors_by_smartctl")
 
 def controller_argv(host: Host, name: str) -> tuple[str, ...]:
     """Return the command for Identify Controller."""
-    return as_root(host, "nvme", "id-ctrl", f"/dev/{name}", "-o", "json")
+    return host.as_root("nvme", "id-ctrl", f"/dev/{name}", "-o", "json")
 
 
 def namespace_argv(host: Host, name: str) -> tuple[str, ...]:
     """Return the command for Identify Namespace."""
-    return as_root(host, "nvme", "id-ns", f"/dev/{name}", "-o", "json")
+    return host.as_root("nvme", "id-ns", f"/dev/{name}", "-o", "json")
 
 
 def firmware_argv(host: Host, name: str) -> tuple[str, ...]:
     """Return the command for the log page of firmware slots."""
-    return as_root(host, "nvme", "fw-log", f"/dev/{name}", "-o", "json")
+    return host.as_root("nvme", "fw-log", f"/dev/{name}", "-o", "json")
 
 
 def smartctl_argv(host: Host, name: str) -> tuple[str, ...]:
     """Return the command by which smartctl tells all it knows."""
-    return as_root(host, "smartctl", "-j", "-a", f"/dev/{name}")
+    return host.as_root("smartctl", "-j", "-a", f"/dev/{name}")
 
 
 def _controller(told: bytes, item: str) -> Iterable[Reading]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from kvgate.parse import nvme_subsys, nvmeof_sysfs
 from kvgate.parse.nvmeof_sysfs import Controller, Subsystem
-from kvgate.probes.base import PLAIN, SHORT_S, as_root, class_argv, once
+from kvgate.probes.base import PLAIN, SHORT_S, class_argv, once
 from kvgate.spec.fabric import NvmePath, NvmeSubsystem
 from kvgate.spec.inventory import Host
 from kvgate.witness import Testimony, Witness
@@ -34,7 +34,7 @@ _IO = (None, "io")
 
 def list_argv(host: Host) -> tuple[str, ...]:
     """Return the command that asks nvme-cli for subsystems and paths."""
-    return as_root(host, "nvme", "list-subsys", "-o", "json")
+    return host.as_root("nvme", "list-subsys", "-o", "json")
 
 
 def look(witness: Witness) -> tuple[tuple[Subsystem, ...], tuple[Testimony, ...]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kvgate.errors import ParseError
 from kvgate.model.record import Reading
 from kvgate.parse.nvme_connect import Discovered, discovered
-from kvgate.probes.base import PLAIN, Command, Probe, answer, as_root, reading, refusal
+from kvgate.probes.base import PLAIN, Command, Probe, answer, reading, refusal
 from kvgate.spec.fabric import Discovery, NvmeSubsystem
 from kvgate.spec.inventory import Host
 from kvgate.witness import Answer, Testimony, Witness
@@ -23,7 +23,7 @@ def argv(
     """Return the command that asks a discovery service."""
     form = ("-o", "json") if as_json else ()
     where = ("-t", transport, "-a", service.target, "-s", str(service.port))
-    return as_root(host, "nvme", "discover", *where, *form)
+    return host.as_root("nvme", "discover", *where, *form)
 
 
 def ask(witness: Witness) -> Answer:

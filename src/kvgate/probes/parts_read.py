@@ -16,7 +16,6 @@ from kvgate.probes.base import (
     PLAIN,
     SHORT_S,
     Command,
-    as_root,
     class_argv,
     refusal,
 )
@@ -87,7 +86,7 @@ def tables_commands(host: Host) -> tuple[Command, ...]:
 
 def _dmidecode(host: Host) -> tuple[str, ...]:
     # BIOS, system, board, chassis, processors, memory arrays and devices, power supplies
-    return as_root(host, "dmidecode", "-t", "0,1,2,3,4,16,17,39")
+    return host.as_root("dmidecode", "-t", "0,1,2,3,4,16,17,39")
 
 
 def _tables(witness: Witness) -> tuple[dmi.Inventory, Testimony]:
@@ -293,13 +292,13 @@ def _gpu(function: Function, driven: sysfs.Attributes, slots: dict[str, str]) ->
 
 
 def _lspci(host: Host, kind: str) -> tuple[str, ...]:
-    return as_root(host, "lspci", "-D", "-vv", "-d", kind)
+    return host.as_root("lspci", "-D", "-vv", "-d", kind)
 
 
 def ethtool(host: Host, what: str) -> list[tuple[str, tuple[str, ...]]]:
     """Return each declared port, and the command that asks ethtool `what` of it."""
     names = host.items("nic")
-    return [(name, as_root(host, "ethtool", what, name)) for name in names]
+    return [(name, host.as_root("ethtool", what, name)) for name in names]
 
 
 def cards_commands(host: Host) -> tuple[Command, ...]:

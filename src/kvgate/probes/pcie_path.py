@@ -15,7 +15,6 @@ from kvgate.probes.base import (
     Command,
     Probe,
     answer,
-    as_root,
     asks,
     if_declared,
     once,
@@ -137,7 +136,7 @@ def _sum(counts: Iterable[int | None]) -> Quantity | None:
 
 
 def _bridges(host: Host) -> tuple[str, ...]:
-    return as_root(host, "lspci", "-Dvvnn", "-d", "::0604")
+    return host.as_root("lspci", "-Dvvnn", "-d", "::0604")
 
 
 def ask_acs(witness: Witness) -> Answer:

@@ -17,7 +17,6 @@ from kvgate.probes.base import (
     Command,
     Probe,
     answer,
-    as_root,
     class_argv,
     reading,
     refusal,
@@ -41,18 +40,18 @@ _NICCLI = (
 
 def mlnx_argv(host: Host, item: str) -> tuple[str, ...]:
     """Return the command that asks NVIDIA's tool of one port."""
-    return as_root(host, "mlnx_qos", "-i", item)
+    return host.as_root("mlnx_qos", "-i", item)
 
 
 def niccli_argv(host: Host) -> tuple[str, ...]:
     """Return the command that asks Broadcom's tool for its devices, and then for each one's QoS."""
     tool = shlex.quote(host.tools.get("niccli", "niccli"))
-    return as_root(host, "sh", "-c", _NICCLI.format(tool=tool))
+    return host.as_root("sh", "-c", _NICCLI.format(tool=tool))
 
 
 def nicctl_argv(host: Host) -> tuple[str, ...]:
     """Return the command that asks AMD Pensando's tool of all of its ports."""
-    return as_root(host, "nicctl", "show", "qos")
+    return host.as_root("nicctl", "show", "qos")
 
 
 def _dcb(what: str, item: str) -> tuple[str, ...]:

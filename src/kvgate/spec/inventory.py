@@ -185,6 +185,16 @@ class Host(Strict):
         """Tell whether it is an array, a switch or a BMC: no computer, asked by its adapter."""
         return self.roles[0] in DEVICES
 
+    def as_root(self, *argv: str) -> tuple[str, ...]:
+        """Return `argv` by its tool's path, and by ``sudo -n`` where that is allowed.
+
+        A device's own command line has neither.
+        """
+        if self.is_device:
+            return argv
+        sudo = ("sudo", "-n") if self.sudo == "passwordless" else ()
+        return (*sudo, self.tools.get(argv[0], argv[0]), *argv[1:])
+
     @property
     def role(self) -> Role:
         """Return the first role: of a device, its only one."""

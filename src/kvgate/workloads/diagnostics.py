@@ -331,15 +331,8 @@ wait "$!"
 
 
 def _long_as_root(host: Host, argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Return `argv` as `as_root` does, so that a long command ends there when it is to be ended."""
+    """Return `argv` as `Host.as_root` does, so that a long one ends there when it is ended here."""
     path = host.tools.get(argv[0], argv[0])
     if host.sudo != "passwordless":
         return (path, *argv[1:])
     return ("sh", "-c", _WATCHED, "sh", path, *argv[1:])
-
-
-def as_root(host: Host, argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Return `argv` with its tool's path, by ``sudo -n`` where the inventory allows that."""
-    path = host.tools.get(argv[0], argv[0])
-    sudo = ("sudo", "-n") if host.sudo == "passwordless" else ()
-    return (*sudo, path, *argv[1:])

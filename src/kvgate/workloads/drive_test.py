@@ -19,7 +19,7 @@ from kvgate.parse import nvme_selftest
 from kvgate.parse.nvme_selftest import Entry, SelfTestLog
 from kvgate.witness import Answer, Testimony, Witness
 from kvgate.workloads.base import OnProgress
-from kvgate.workloads.diagnostics import PLAIN, Around, as_root, require
+from kvgate.workloads.diagnostics import PLAIN, Around, require
 
 KINDS = {"short": 1, "extended": 2}
 """Codes of the two kinds (NVMe Base Specification, Device Self-test command)."""
@@ -137,14 +137,14 @@ def _readings(newest: Entry, item: str) -> tuple[Reading, ...]:
 
 def _log(witness: Witness, device: str) -> tuple[SelfTestLog, Testimony]:
     argv = ("nvme", "self-test-log", f"/dev/{device}", "-o", "json")
-    told = witness.ask(as_root(witness.host, argv), timeout_s=_ASK_S, env=PLAIN)
+    told = witness.ask(witness.host.as_root(*argv), timeout_s=_ASK_S, env=PLAIN)
     return nvme_selftest.self_test_log(told.stdout), told
 
 
 def _command(witness: Witness, device: str, code: int) -> EvidenceRef:
     """Start a self-test, or abort the one that runs."""
     argv = ("nvme", "device-self-test", f"/dev/{device}", "-s", f"{code:#x}")
-    told = witness.ask(as_root(witness.host, argv), timeout_s=_ASK_S, env=PLAIN)
+    told = witness.ask(witness.host.as_root(*argv), timeout_s=_ASK_S, env=PLAIN)
     if not told.result.ok:
         raise NotRunError(
             (f"{witness.host.name}: {told.result.describe()}",),

@@ -22,7 +22,6 @@ from kvgate.witness import Witness, as_evidence
 from kvgate.workloads.devices import KnownDevice
 from kvgate.workloads.devices_runner import Look, refuse_unstarted
 from kvgate.workloads.devices_script import FD_PATH
-from kvgate.workloads.diagnostics import as_root
 from kvgate.workloads.host_runner import ENV
 
 TOLD = {
@@ -108,7 +107,7 @@ def namespaces(answer: bytes) -> int:
 
 
 def _nvme(witness: Witness, *words: str) -> tuple[bytes, EvidenceRef]:
-    told = witness.ask(as_root(witness.host, ("nvme", *words)), timeout_s=_ASK_S, env=ENV)
+    told = witness.ask(witness.host.as_root("nvme", *words), timeout_s=_ASK_S, env=ENV)
     if not told.result.ok:
         raise NotRunError(
             (f"{witness.host.name}: {told.result.describe()}",),

@@ -26,12 +26,18 @@ FIELDS = (
 
 KNOWN = {
     "position": ("position", "pos", "pos.", "no.", "item", "序号", "行号"),
-    "part_number": ("part number", "part no.", "p/n", "pn", "料号", "物料编码", "部件号"),
+    "part_number": (
+        *("part number", "part no.", "part no", "p/n", "pn"),
+        *("料号", "物料编码", "部件号"),
+    ),
     "description": ("description", "desc", "bezeichnung", "描述", "规格描述", "名称", "品名"),
     "kind": ("kind", "type", "category", "类别", "类型"),
     "model": ("model", "型号", "规格型号"),
     "quantity": ("quantity", "qty", "qty.", "menge", "数量"),
-    "serials": ("serials", "serial", "serial number", "serial no.", "s/n", "sn", "序列号"),
+    "serials": (
+        *("serials", "serial", "serial number", "serial numbers", "serial no.", "serial no"),
+        *("s/n", "sn", "序列号"),
+    ),
     "host": ("host", "主机", "主机名"),
     "slot": ("slot", "槽位"),
     "port": ("port", "端口"),
