@@ -66,7 +66,9 @@ def _reads(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--block", metavar="SIZE", help="of one read or write (default: a chunk)")
     group.add_argument("--buffered", action="store_true", help="through the page cache")
     group.add_argument("--drop-caches", action="store_true", help="of the whole host")
-    group.add_argument("--no-check", action="store_true", help="don't compare what comes back")
+    group.add_argument(
+        "--no-check", action="store_true", help="don't compare what comes back: proves nothing (2)"
+    )
     group.add_argument("--mixed", metavar="PCT", type=int, default=0, help="are stored meanwhile")
     group.add_argument("--trace", metavar="FILE", help="restore by a trace's own arrivals")
     group.add_argument("--speed", metavar="X", type=float, default=1.0, help="of the trace")

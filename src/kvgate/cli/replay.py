@@ -36,6 +36,8 @@ def replay_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
         if sys.stderr.isatty():
             print(f"  {text}", file=sys.stderr)
 
+    stored = spec.sessions * spec.session_bytes / 1e9
+    tell(f"stores {stored:.1f} GB on each host, and reads it at {len(spec.levels)} levels")
     with _witnesses(arguments) as witnesses:
         if arguments.two_by_two is not None:
             return _two_by_two(arguments, witnesses, spec)

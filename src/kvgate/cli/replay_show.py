@@ -26,9 +26,13 @@ def code(found: Sequence[Replayed]) -> int:
     if any(each.damaged or each.missed for each in found) or unhealed:
         return 1
     levels = [level for each in found for level in each.of_phase(*_MUST_BE_COLD)]
-    unproven = any(_unproven(level) for level in levels)
+    unproven = any(_unproven(level) or _unchecked(level) for level in levels)
     unproven = unproven or any(each.full and not each.full["reached"] for each in found)
     return 2 if unproven or any(each.problems for each in found) else 0
+
+
+def _unchecked(level: Level) -> bool:
+    return level.rate("read") is not None and not level.line["checked"]
 
 
 def _unproven(level: Level) -> str:
@@ -109,7 +113,10 @@ def _of_level(level: Level) -> Iterator[str]:
         share = level.cold_share
         told = f"{100 * share:.1f} % of the bytes delivered came from storage" if share else "cold?"
         yield f"    {told}" + (f"; INCONCLUSIVE: {why}" if (why := _unproven(level)) else ": cold")
-        yield f"    {line['checked']} chunks checked, {line['damaged']} damaged"
+        if line["checked"]:
+            yield f"    {line['checked']} chunks checked, {line['damaged']} damaged"
+        else:
+            yield "    NOT CHECKED: whether what came back is what was stored is not known"
     if line["evicted"]:
         yield f"    {line['evicted']} sessions evicted meanwhile"
     if line["full"]:

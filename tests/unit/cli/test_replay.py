@@ -107,5 +107,7 @@ def test_a_small_replay_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main([*words, "--json"]) in (0, 2)
     told = json.loads(capsys.readouterr().out)
     assert told["hosts"][0]["levels"][1]["restore_bytes_per_s"] > 0
+    assert main([*words[:-1], "--no-check"]) == 2
+    assert "NOT CHECKED: whether what came back" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == [user]
     assert user.read_text() == "mine"
