@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kvgate.engine import disposing
 from kvgate.engine.scope_out import KEY
+from kvgate.errors import StoreError
 from kvgate.model.verdict import Disposition, Verdict
 from kvgate.report import show
 from kvgate.report.sources import Sources
@@ -15,13 +17,25 @@ from kvgate.report.views import DISPOSITIONS, MARKS
 from kvgate.report.views_signoff import (
     AnswerRow,
     Disposed,
+    DocumentRow,
     OpenItem,
+    PartyRow,
     RetestRow,
     SignOff,
     WaiverRow,
 )
+from kvgate.spec.control import Control
 from kvgate.store import attested
 from kvgate.store.canonical import utc_time
+from kvgate.store.layout import read_bytes
+from kvgate.store.statement import (
+    APPROVALS,
+    PROTOCOL,
+    RESULTS,
+    SIGNATURES,
+    Statement,
+    read_statement,
+)
 
 
 def view(sources: Sources) -> SignOff | None:
@@ -30,7 +44,8 @@ def view(sources: Sources) -> SignOff | None:
     every = disposing.disposals(run)
     answers = tuple(_answers(run))
     retests = tuple(_retests(sources.run.manifest))
-    if not (every or answers or retests):
+    control = sources.setup.plan.value.control
+    if not (every or answers or retests or control):
         return None
     stored: Mapping[str, Any] = every[-1].stored["disposed"] if every else {}
     gates = stored.get("gates", ())
@@ -52,7 +67,67 @@ def view(sources: Sources) -> SignOff | None:
         waivers=tuple(_waiver(each) for each in stored.get("effects", ())),
         answers=answers,
         retests=retests,
+        document=tuple(_document(control)) if control else (),
+        parties=tuple(_parties(control, run)) if control else (),
     )
+
+
+def _document(control: Control) -> Iterator[DocumentRow]:
+    """Yield what the report is about, in the parties' own numbers."""
+    document = control.document
+    language = "" if document.language == "en" else "; this report is in English"
+    yield from (
+        DocumentRow(label, text)
+        for label, text in (
+            ("Document", f"{document.number}, revision {document.revision}"),
+            ("Project", control.project),
+            ("Contract", control.contract),
+            ("Purchase order", control.purchase_order),
+            ("Site", control.site),
+            ("Language, time zone", f"{document.language}{language}, {document.time_zone}"),
+            ("Journal countersigned by", _controller(control)),
+        )
+        if text
+    )
+
+
+def _controller(control: Control) -> str:
+    key = control.controller_key
+    return f"{key.principal}, unattended" if key else "no key of a controller; by hand, if at all"
+
+
+def _parties(control: Control, run: Path) -> Iterator[PartyRow]:
+    """Yield each party with what it has signed, as claimed: `kvgate verify` checks signatures."""
+    approved, results = _statements(run / APPROVALS), _statements(run / SIGNATURES)
+    for party in control.parties:
+        yield PartyRow(
+            role=party.role,
+            name=party.name,
+            people=", ".join(each.name for each in party.signatories) or "nobody named",
+            criteria=_signed(party.name, approved, PROTOCOL) or "not approved before the run",
+            results=_signed(party.name, results, RESULTS) or "not signed",
+        )
+
+
+def _statements(folder: Path) -> tuple[Statement, ...]:
+    paths = sorted(folder.glob("*.json")) if folder.is_dir() else []
+    found = []
+    for path in paths:
+        with contextlib.suppress(StoreError):  # what can't be read is named by `kvgate verify`
+            found.append(read_statement(read_bytes(path)))
+    return tuple(sorted(found, key=lambda each: each.claimed_at))
+
+
+def _signed(party: str, every: Sequence[Statement], purpose: str) -> str:
+    told = [
+        f"{each.name}, claimed at {show.clock(each.at)}"
+        if purpose == PROTOCOL
+        else f"{str(each.of.get('decision')).replace('_', ' ')}: {each.name}, "
+        f"claimed at {show.clock(each.at)}"
+        for each in every
+        if (each.party, each.purpose) == (party, purpose)
+    ]
+    return told[-1] if told else ""
 
 
 def beside(signoff: SignOff | None) -> dict[str, str]:

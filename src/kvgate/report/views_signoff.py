@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from kvgate.model.finding import LEFT_OUT
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Disposed:
@@ -60,6 +62,25 @@ class RetestRow:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class DocumentRow:
+    """What the report is about, in the parties' own numbers: "Contract", "C-2026-117"."""
+
+    label: str
+    text: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PartyRow:
+    """One party: who may sign for it, and what it has signed, as claimed."""
+
+    role: str
+    name: str
+    people: str
+    criteria: str  # approved before the run: by whom, when claimed
+    results: str  # signed: what was decided, by whom, when claimed
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SignOff:
     """All that people did about a run after it was measured."""
 
@@ -72,3 +93,6 @@ class SignOff:
     waivers: tuple[WaiverRow, ...]
     answers: tuple[AnswerRow, ...]
     retests: tuple[RetestRow, ...]
+    # stored only where the plan names parties
+    document: tuple[DocumentRow, ...] = dataclasses.field(default=(), metadata=LEFT_OUT)
+    parties: tuple[PartyRow, ...] = dataclasses.field(default=(), metadata=LEFT_OUT)

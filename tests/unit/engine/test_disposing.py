@@ -242,6 +242,16 @@ def test_the_report_shows_the_waiver_beside_the_fail_and_who_answered(
     signoff = page["signoff"]
     assert signoff["disposition"] == "accepted with conditions"
     assert [row["by"] for row in signoff["answers"]] == ["Li Wei", "Li Wei"]
+    assert [(row["label"], row["text"]) for row in signoff["document"][:2]] == [
+        ("Document", "D-1, revision 1"),
+        ("Project", "Joint test"),
+    ]
+    assert [(row["role"], row["people"], row["results"]) for row in signoff["parties"]] == [
+        ("buyer", "B", "not signed"),
+        ("supplier", "S", "not signed"),
+    ]
+    assert b"not approved before the run" in made_of["report.html"]
+    assert b"Joint test" in made_of["report.md"]
     assert b"W\\-0001" in made_of["report.md"] or b"W-0001" in made_of["report.md"]
     assert b"Beside it" in made_of["report.html"]
     again = render(RunReader(failed), result, formats=("html",), templates=TEMPLATES)

@@ -237,6 +237,10 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 _SERVING = """
 import contextlib, io, json, sys
+def offline(event, _):
+    if event.startswith("socket."):
+        raise SystemExit(f"a verifier asks nobody anything: {event}")
+sys.addaudithook(offline)
 exec(compile(open(sys.argv[1]).read(), sys.argv[1], "exec"), {"__name__": "verifier"})
 verify = sys.modules["kvgate.store.verify_alone"].main
 for line in sys.stdin:
