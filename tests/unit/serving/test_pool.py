@@ -1,9 +1,9 @@
+import contextlib
 import fcntl
 import os
 import pathlib
 import subprocess
 import sys
-import threading
 import time
 
 import numpy as np
@@ -38,12 +38,17 @@ def pool(folder: pathlib.Path, **options) -> Pool:
     return Pool(folder, MODEL, SHAPE, PoolOptions(**options))
 
 
+def room() -> memoryview:
+    """Return memory for a payload, as direct reads want it."""
+    into = np.zeros(SIZE + 4096, np.uint8)
+    start = -into.ctypes.data % 4096
+    return memoryview(into)[start : start + SIZE]
+
+
 def read(pool: Pool, number: int) -> bytes:
     link = pool.find(key(number))
     assert link is not None
-    into = np.zeros(SIZE + 4096, np.uint8)
-    start = -into.ctypes.data % 4096
-    view = memoryview(into)[start : start + SIZE]
+    view = room()
     pool.read(key(number), link, view)
     return bytes(view)
 
@@ -262,31 +267,55 @@ def test_killed_at_any_call_of_a_publication_nothing_is_wrong(tmp_path: pathlib.
     assert read(made, 5000) == payload(5000)
 
 
-def test_many_at_once_publish_and_read_the_same_chunks(tmp_path: pathlib.Path) -> None:
+MANY = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from kvgate.errors import ParseError
+from kvgate.serving.pool import NoChunkError
+from test_pool import FILE, key, payload, pool, room
+made, who, hits = pool(Path(sys.argv[2]), limit_bytes=6 * FILE), int(sys.argv[3]), 0
+print("ready", flush=True)
+sys.stdin.readline()
+for turn in range(60):
+    number = (turn * 7 + who) % 9
+    made.publish(key(number), payload(number))
+    if link := made.find(key(number)):
+        try:
+            made.read(key(number), link, aligned := room())
+        except NoChunkError:
+            continue  # evicted meanwhile
+        assert aligned == payload(number), f"{who}: {number}"
+        hits += 1
+print(hits)
+"""
+
+
+def test_processes_publish_and_read_the_same_chunks_at_once(tmp_path: pathlib.Path) -> None:
     """Within a bound that makes them evict all the time: a miss, or the right bytes."""
-    wrong: list[str] = []
-    hits = [0] * 4
-
-    def work(who: int) -> None:
-        made = pool(tmp_path, limit_bytes=6 * FILE)  # each has its own, as processes do
-        for turn in range(40):
-            number = (turn * 7 + who) % 9
-            made.publish(key(number), payload(number))
-            if made.find(key(number)):
-                try:
-                    if read(made, number) != payload(number):
-                        wrong.append(f"{who}: {number}")
-                    hits[who] += 1
-                except (NoChunkError, AssertionError):
-                    continue  # evicted meanwhile
-                except (ParseError, OSError) as err:
-                    wrong.append(f"{who}: {err!r}")
-
-    threads = [threading.Thread(target=work, args=(who,)) for who in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(60)
-    assert not wrong
-    assert all(hits)
+    here = str(pathlib.Path(__file__).parent)
+    with contextlib.ExitStack() as stack:
+        workers = [
+            stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", MANY, here, str(tmp_path), str(who)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for who in range(4)
+        ]
+        for each in workers:
+            assert each.stdout is not None
+            assert each.stdout.readline() == "ready\n"
+        told = []
+        for each in workers:
+            assert each.stdin is not None
+            each.stdin.write("go\n")
+            each.stdin.flush()
+        told = [each.communicate(timeout=60) for each in workers]
+    assert [each.returncode for each in workers] == [0] * 4, [error for _, error in told]
+    assert all(int(said) > 0 for said, _ in told)
     assert sum(path.stat().st_size for path in files(pool(tmp_path))) <= 6 * FILE
