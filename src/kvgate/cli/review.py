@@ -43,7 +43,9 @@ def report_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     from kvgate.engine.judging import judge_stored
     from kvgate.engine.workspace import frozen_setup
     from kvgate.report.write import write_reports
+    from kvgate.store.layout import is_sealed
     from kvgate.store.reader import RunReader
+    from kvgate.untrusted import plain
 
     formats = tuple(part.strip() for part in arguments.format.split(",") if part.strip())
     wrong = [part for part in formats if part not in FORMATS]
@@ -60,6 +62,11 @@ def report_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     )
     for path in made:
         print(path)
+    if is_sealed(run):
+        told = (
+            f"the run is sealed: `kvgate seal {run.name}` seals this report too (verify names it)"
+        )
+        print(plain(told), file=sys.stderr)
     return 0
 
 

@@ -85,7 +85,7 @@ def _document(control: Control) -> Iterator[DocumentRow]:
             ("Purchase order", control.purchase_order),
             ("Site", control.site),
             ("Language, time zone", f"{document.language}{language}, {document.time_zone}"),
-            ("Journal countersigned by", _controller(control)),
+            ("Journal to be countersigned by", _controller(control)),
         )
         if text
     )

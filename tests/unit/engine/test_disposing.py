@@ -201,6 +201,17 @@ def test_a_waiver_is_asked_for_on_a_terminal(
     assert [scope.host for scope in held.waiver.scope] == ["n1"]
 
 
+def test_a_report_of_a_sealed_run_says_that_it_is_not_sealed_yet(
+    made: Any, failed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (made.root / "templates").symlink_to(TEMPLATES)
+    assert kvgate(made, "report", "r1", "--format", "md") == 0
+    assert "`kvgate seal r1` seals this report too" in capsys.readouterr().err
+    assert not verify(failed).ok
+    assert kvgate(made, "seal", "r1") == 0
+    assert verify(failed).ok
+
+
 def test_an_unsealed_run_is_not_disposed_of(made: Any, capsys: pytest.CaptureFixture[str]) -> None:
     made.run("r0", seal=False)
     assert kvgate(made, "dispose", "r0") == 3
