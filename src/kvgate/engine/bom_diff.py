@@ -112,10 +112,16 @@ def _by_serial(units: Iterable[Unit]) -> BySerial:
 def _kept(was: BySerial, now: BySerial) -> Iterator[Change]:
     for key in sorted(was.keys() & now.keys()):
         old, new = was[key], now[key]
-        if old.place != new.place:
+        if _elsewhere(old, new):
             yield Change(what="moved", text=f"{new.text}: {old.place} → {new.place}")
         if old.named != new.named:
             yield Change(what="renamed", text=f"{new.text}: '{old.named}' → '{new.named}'")
+
+
+def _elsewhere(old: Unit, new: Unit) -> bool:
+    """Tell whether it is in another place: a host or slot that one side leaves open is no other."""
+    sides = (old.host, new.host), (old.slot, new.slot)
+    return any(before and after and before != after for before, after in sides)
 
 
 def _exchanged(gone: list[Unit], come: list[Unit]) -> Iterator[Change]:

@@ -163,6 +163,14 @@ def test_changes_are_named() -> None:
     ]
 
 
+def test_a_place_that_one_side_leaves_open_is_no_other() -> None:
+    told = [unit("S1", slot="1"), unit("S2", slot="2")]
+    assert changes([unit("S1", slot=""), unit("S2", host="", slot="")], told) == ()
+    assert changes(told, [unit("S1", host="", slot="1"), unit("S2", slot="")]) == ()
+    moved = changes([unit("S1", slot="")], [unit("S1", host="b", slot="1")])
+    assert [each.what for each in moved] == ["moved"]
+
+
 units = st.lists(
     st.builds(
         unit, st.sampled_from("ABC"), st.sampled_from("ab"), st.sampled_from("12"), st.just("M")
