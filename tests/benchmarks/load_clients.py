@@ -39,9 +39,10 @@ def ours(
     client.Answer = Kept
     endpoint = Endpoint(base_url=url, model="m", timeout_s=30)
     short = sessions(1, 64, prompt_tokens=100, output_tokens=8)
-    many = sessions(2, 8, prompt_tokens=50_000, output_tokens=8)
-    mixed = [each for n in range(8) for each in (*short[7 * n : 7 * n + 7], many[n])]
-    requests = itertools.cycle(mixed if long_prompts else short)
+    if long_prompts:
+        many = sessions(2, 8, prompt_tokens=50_000, output_tokens=8)
+        short = tuple(each for n in range(8) for each in (*short[7 * n : 7 * n + 7], many[n]))
+    requests = itertools.cycle(short)
     begun = time.process_time()
     result = closed_loop(endpoint, requests, concurrency=concurrency, duration_s=seconds)
     cpu_s = time.process_time() - begun

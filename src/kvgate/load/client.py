@@ -208,7 +208,7 @@ async def _exchange(pool: Pool, endpoint: Endpoint, encoded: bytes, exchange: Ex
         connection.abort()
         exchange.failed(Failure.TIMEOUT, f"no whole answer within {endpoint.timeout_s:g} s")
 
-    timer = loop.call_at(deadline, expire)
+    pool.wait(connection, deadline, expire)
     try:
         await connection.send(encoded, exchange)
         await exchange.over
@@ -216,7 +216,7 @@ async def _exchange(pool: Pool, endpoint: Endpoint, encoded: bytes, exchange: Ex
         connection.abort()
         raise
     finally:
-        timer.cancel()
+        pool.waited(connection)
 
 
 async def _connect(

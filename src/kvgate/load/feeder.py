@@ -29,7 +29,7 @@ TRIED = 8
 
 SLOW_MOST, SLOW_PART = 2, 0.02
 """How many slow ones are made in the event loop's thread before the feeder's takes over; as a part
-of all, as now and then one is slow because Python collects its garbage just then."""
+of all, as now and then one is slow because of the machine, or of Python's garbage."""
 
 AHEAD_BYTES = 32 * 2**20
 """How much is kept ready at most, beside one request: 100 prompts of 50,000 tokens."""
@@ -96,10 +96,10 @@ class Feeder:
             self._thread.join()
 
     def _take_time(self, make: Callable[[], _T]) -> _T:
-        """Do what is done in the event loop's thread, and see how long it computes."""
-        began = time.thread_time()
+        """Do what is done in the event loop's thread, and see how long it takes."""
+        began = time.monotonic()
         made = make()
-        self._slow += time.thread_time() - began > QUICK_S
+        self._slow += time.monotonic() - began > QUICK_S
         self._timed += 1
         if self._slow > SLOW_MOST and self._slow > SLOW_PART * self._timed:
             self._move()
@@ -223,6 +223,9 @@ _switchers = 0
 _usual = (0.0, (0, 0, 0))
 
 
+YOUNG = 20_000
+"""How many objects may be new before they are looked through for garbage (usual: 700)."""
+
 _NEVER = 2**31 - 1
 
 
@@ -238,7 +241,7 @@ def quick_switches() -> Iterator[None]:
         if not _switchers:
             _usual = sys.getswitchinterval(), gc.get_threshold()
             sys.setswitchinterval(min(SWITCH_S, _usual[0]))
-            gc.set_threshold(*_usual[1][:2], _NEVER)
+            gc.set_threshold(max(YOUNG, _usual[1][0]), _usual[1][1], _NEVER)
         _switchers += 1
     try:
         yield

@@ -73,7 +73,8 @@ def run_load(
         raise ValueError(f"{duration_s} s with a warm-up of {warm_up_s} s")
     load = _Load(endpoint, source, shape, duration_s, warm_up_s, on_row, stop)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner, quick_switches():
-        return runner.run(load.run())
+        runner.run(load.run())
+    return load.results[0]
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -105,8 +106,10 @@ class _Load:
         self._warm_up: list[Row] = []
         self._watch = SelfWatch()
         self._origin = 0.0
+        self.results: list[LoadResult] = []
 
-    async def run(self) -> LoadResult:
+    async def run(self) -> None:
+        """Run the load; its result is in `results`: what a task returns asyncio writes out."""
         address, shape = self._endpoint.address(), self._shape
         if isinstance(shape, Closed):
             most, ahead = shape.concurrency, max(AHEAD_LEAST, 2 * shape.concurrency)
@@ -127,7 +130,7 @@ class _Load:
             warm.cancel()
             elapsed_s = time.monotonic() - self._origin
             watched = self._watch.stop()
-        return LoadResult(
+        result = LoadResult(
             base_url=self._endpoint.base_url,
             model=self._endpoint.model,
             concurrency=most,
@@ -141,6 +144,7 @@ class _Load:
             unsent=open_loop.unsent if open_loop else 0,
             watched=watched,
         )
+        self.results.append(result)
 
     async def _all(self, feeder: Feeder, pool: Pool) -> OpenLoop | None:
         """Send all requests; an error comes out as itself, not in a group. Return the open loop."""

@@ -63,8 +63,14 @@ class SseParser:
         held = self._line or self._data or self._type or self._after_cr
         text = "" if held or not whole.endswith(b"\n\n") or not whole.isascii() else whole.decode()
         blocks = text[:-2].split("\n\n")
-        plain = all(block.startswith("data: ") and "\n" not in block for block in blocks)
-        if not plain or "\r" in text or len(whole) > EVENT_CAP_BYTES:
+        count = len(blocks)  # each begins so, and has no other line
+        plain = text.startswith("data: ") and text.count("\n\ndata: ") == count - 1
+        if (
+            not plain
+            or text.count("\n") != 2 * count
+            or "\r" in text
+            or len(whole) > EVENT_CAP_BYTES
+        ):
             return [
                 (event, at)
                 for piece, at in zip(pieces, times, strict=True)

@@ -6,6 +6,7 @@ import asyncio
 import socket
 import ssl
 import time
+from collections.abc import Callable
 from typing import Protocol, cast
 
 from kvgate.errors import ParseError
@@ -15,6 +16,9 @@ from kvgate.load.rows import Failure
 IDLE_MOST_S = 2.0
 """How long an unused connection is used again. uvicorn, under vLLM, closes it after 5 s
 (``--timeout-keep-alive``), and nothing is sent on one that may be closing: it would be lost."""
+
+SWEEP_S = 0.02
+"""How often it is looked whose time is up."""
 
 PIECE_BYTES = 64 * 2**10
 """How much of a request is written at once: others' events wait for no more than that."""
@@ -169,6 +173,29 @@ class Pool:
         self._addresses: list[str] = []
         self._idle: list[Connection] = []
         self._all: set[Connection] = set()
+        self._waiting: dict[Connection, tuple[float, Callable[[], None]]] = {}
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    def wait(self, connection: Connection, deadline: float, expire: Callable[[], None]) -> None:
+        """Have `expire` called once the loop's time is past `deadline`, unless `waited` is before.
+
+        One timer looks after all of them, to `SWEEP_S`.
+        """
+        self._waiting[connection] = (deadline, expire)
+        if self._sweeper is None:
+            self._sweeper = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
+
+    def waited(self, connection: Connection) -> None:
+        """Take back what `wait` asked for."""
+        self._waiting.pop(connection, None)
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        late = [each for each, (deadline, _) in self._waiting.items() if deadline <= now]
+        for connection in late:
+            self._waiting.pop(connection)[1]()
+        self._sweeper = loop.call_later(SWEEP_S, self._sweep) if self._waiting else None
 
     def idle(self) -> Connection | None:
         """Return an open connection that nobody uses, None if there is none fresh enough."""
@@ -214,6 +241,8 @@ class Pool:
 
     def close(self) -> None:
         """End every connection."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
         for connection in tuple(self._all):
             connection.abort()
         self._all.clear()
