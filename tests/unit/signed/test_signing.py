@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +93,21 @@ def test_what_is_no_acceptance_is_signed_as_a_record_only(
     code, told = verify(run)
     assert code == 0
     assert "as a record only, never an acceptance" in told
+    assert "can't be an acceptance" in told.splitlines()[-1]
+
+
+def test_a_recorded_inventory_is_signed_as_a_record_only(site: Site, by_script: Verify) -> None:
+    inventory = site.root / "inventory/small.yaml"
+    told = inventory.read_text().replace("local", "recorded, recording: client1.jsonl")
+    inventory.write_text(told)
+    composed = Path(__file__).parents[3] / "inventory/recorded/mi308x-composed"
+    shutil.copy(composed / "hosts/client1.jsonl", inventory.parent)
+    run = site.run()
+    with pytest.raises(UsageError, match="its hosts, or some of them, are recordings"):
+        sign_results(run, site.signer("buyer"), decision="accepted")
+    sign_results(run, site.signer("buyer"), decision="witnessed")
+    code, told = by_script(run)
+    assert code == 0
     assert "can't be an acceptance" in told.splitlines()[-1]
 
 
