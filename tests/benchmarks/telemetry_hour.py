@@ -27,6 +27,12 @@ def rss_mb() -> float:
         return int(file.read().split()[1]) * resource.getpagesize() / 1e6
 
 
+def peak_mb() -> float:
+    """Return the most that this program ever had; ru_maxrss also tells of who started it."""
+    (line,) = (e for e in Path("/proc/self/status").read_text().split("\n") if "VmHWM" in e)
+    return int(line.split()[1]) * 1024 / 1e6
+
+
 class Host:
     """A host at work: 45 % counters of errors, 20 % busy bytes, 13 % operations, 8 % memory, 8 %
     temperatures, 6 % noise from 0 to 100 %; with `noise` all are busy bytes.
@@ -117,7 +123,7 @@ def main(path: Path, hosts: int, series: int, minutes: int, noise: bool) -> None
                 "files": {e.name: e.stat().st_size for e in (path / "telemetry").iterdir()},
                 "cpu_s": cpu,
                 "rss_mb": rss,
-                "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
+                "peak_mb": peak_mb(),
                 "troubles": troubles,
                 "lost": record.lost,
             }

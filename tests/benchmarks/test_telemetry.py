@@ -12,6 +12,7 @@ import pytest
 
 from kvgate.telemetry import source
 from kvgate.telemetry.archive import Archive
+from kvgate.telemetry.hostgpu import Rows
 from kvgate.telemetry.hostread import told
 from kvgate.telemetry.hostsampler import Files
 
@@ -80,6 +81,20 @@ def test_a_large_hosts_files_take_the_sampler_at_most_a_percent(tmp_path: Path) 
     print(f"\n{len(found)} series: {pct:.3f} % of a core each second; bar {HOST_CPU_PCT} %")
     assert len(found) > 700
     assert pct <= HOST_CPU_PCT
+
+
+def test_reading_amd_smi_takes_the_sampler_little() -> None:
+    """Eight GPUs of 25 columns, as CSV, each second; amd-smi's own cost is not ours to bound."""
+    header = "timestamp,gpu," + ",".join(f"column_{n}" for n in range(25))
+    rows = [f"1764590400,{gpu}," + ",".join(str(n * 7) for n in range(25)) for gpu in range(8)]
+    reader, rounds, seen = Rows(), 200, 0
+    began = time.process_time()
+    for _ in range(rounds):
+        seen += sum(len(list(reader.line(line))) for line in [header, *rows, ""])
+    pct = 100 * (time.process_time() - began) / rounds
+    print(f"\namd-smi of 8 GPUs: {pct:.3f} % of a core each second; bar {HOST_CPU_PCT} % in all")
+    assert seen == rounds - 1
+    assert pct <= HOST_CPU_PCT / 2
 
 
 @pytest.mark.timeout(900)
