@@ -103,6 +103,7 @@ class Channel:
         self._wait_s = 0.0
         self._due: float | None = None  # when it is started again, while it is not
         self._boot = ""
+        self._kernel: dict[str, str | int] = {}  # where the log was left, for the next sampler
         self._asked_date: float | None = None  # of a sampler that answers no questions
         self._boot_ms: float | None = None
 
@@ -174,6 +175,7 @@ class Channel:
             tools=settings.tools,
             gpu=settings.gpu,
             sudo=settings.sudo,
+            kernel=self._kernel,
             shell_only=settings.shell_only,
         )
 
@@ -240,10 +242,14 @@ class Channel:
             t_ms = round(self._boot_ms + heard.uptime_ms)
             self._recorder.sample(self.host, heard.group, t_ms, heard.uptime_ms, heard.row)
             self.count += heard.group == "fast"
+            if "seq" not in self._kernel:
+                self._kernel["us"] = 1000 * heard.uptime_ms
         elif isinstance(heard, Names):
             self._work += 100
             self._recorder.names(self.host, heard.group, self._every_ms(heard.group), heard.series)
         elif isinstance(heard, Said):
+            if heard.event["kind"] == "kernel" and "seq" in heard.event:
+                self._kernel["seq"] = heard.event["seq"]
             self._recorder.event(self.host, round(self._clock.ms()), heard.event)
         elif isinstance(heard, Hello):
             self._hello(heard)
@@ -279,6 +285,8 @@ class Channel:
             self._recorder.restarted(self.host)
             self._boot_ms = None
             self._recorder.event(self.host, now, {"kind": "restart", "text": "the host restarted"})
+        if hello.boot != self._boot:
+            self._kernel = {"boot": hello.boot}
         self._boot = hello.boot
         if not hello.python:
             self._asked_date = 0.0

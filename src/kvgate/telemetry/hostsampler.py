@@ -81,14 +81,20 @@ class Files:
 
 
 class Kernel:
-    """The kernel log since this began, which is the marker; one that may not be read is said."""
+    """The kernel log since a marker; one that may not be read is said.
 
-    def __init__(self) -> None:
+    The marker is now, or for a sampler that follows another one in the same boot where that one
+    left off: behind the record `seq`, and behind `us` where it had seen none.
+    """
+
+    def __init__(self, seq: int = -1, us: int = -1) -> None:
         self.fd = -1
         self.why = ""
+        self.seq, self.us = seq, us if seq < 0 else -1
+        follows = seq >= 0 or us >= 0
         try:
             self.fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            os.lseek(self.fd, 0, os.SEEK_END)
+            os.lseek(self.fd, 0, os.SEEK_SET if follows else os.SEEK_END)
         except OSError as err:
             self.why = str(err.strerror)
 
@@ -105,6 +111,8 @@ class Kernel:
                     continue
                 break
             words = head.split(b",")
+            if int(words[1]) <= self.seq or int(words[2]) <= self.us:
+                continue
             if len(found) >= MOST_KERNEL:
                 more += 1
                 if more > 20000:
@@ -134,7 +142,9 @@ class Sampler:
         self.every_ms = settings["every_ms"]
         self.slow_ms = settings["slow_ms"]
         self.fast, self.slow = Files(PROC + SYS), Files(SLOW)
-        self.kernel = Kernel()
+        left = settings.get("kernel", {})
+        same = left.get("boot") == boot_id()
+        self.kernel = Kernel(left.get("seq", -1), left.get("us", -1)) if same else Kernel()
         self.tools = tools(settings.get("tools", []), sudo=settings.get("sudo", False))
         watched = settings.get("gpu") == "amd-smi"
         self.gpu = Monitor(self.every_ms / 1000.0) if watched else None
@@ -275,10 +285,9 @@ class Sampler:
             absent["amd-smi"] = self.gpu.why
         if self.kernel.why:
             absent["/dev/kmsg"] = self.kernel.why
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            boot = file.read().strip()
         python = ".".join(map(str, sys.version_info[:3]))
-        self.line("H", json.dumps({"sampler": 2, "python": python, "boot": boot, "absent": absent}))
+        told = {"sampler": 2, "python": python, "boot": boot_id(), "absent": absent}
+        self.line("H", json.dumps(told))
 
     def run(self) -> None:
         """Sample until standard input ends."""
@@ -312,6 +321,12 @@ class Sampler:
                 if not data:
                     return False
                 self.answer(data)
+
+
+def boot_id() -> str:
+    """Return the name of this boot of the host."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
 
 
 def now() -> tuple[int, int]:

@@ -69,6 +69,7 @@ def command(
     tools: Sequence[tuple[str, Sequence[str], str]] = (),
     gpu: str = "sysfs",
     sudo: bool = False,
+    kernel: Mapping[str, str | int] | None = None,
     shell_only: bool = False,
 ) -> list[str]:
     """Return the command that samples a host every `every_ms` (100 or more).
@@ -76,6 +77,7 @@ def command(
     `metrics` maps an engine's name to the URL of its /metrics as the host reaches it. `tools` are
     more slow tools: a name, the command, and ``json`` or ``lines`` (``name: number``). `gpu` is
     ``amd-smi`` to have its monitor watched beside sysfs, `sudo` whether SMART may be asked by it.
+    `kernel` is where the sampler before left the kernel log: ``boot``, ``seq``, ``us``.
     With `shell_only` no Python of the host is used.
     """
     if every_ms < 100:
@@ -87,6 +89,7 @@ def command(
         "tools": [[name, list(argv), form] for name, argv, form in tools],
         "gpu": gpu,
         "sudo": sudo,
+        "kernel": dict(kernel or {}),
     }
     script = _SHELL.partition("\ndone\n")[2] if shell_only else _SHELL
     words = ["sh", "-c", script, "kvgate-sampler", "" if shell_only else text()]

@@ -4,6 +4,7 @@ import ast
 import contextlib
 import datetime
 import http.server
+import json
 import threading
 import time
 import tracemalloc
@@ -244,6 +245,33 @@ def test_a_host_that_was_started_anew_has_counters_that_begin_again(told: Any) -
     assert [point.mean for point in points] == [1.0]
     assert [event["text"] for event in Archive(told.path).events("restart")] == [
         "the host restarted"
+    ]
+
+
+def test_the_next_sampler_is_told_where_the_kernel_log_was_left(told: Any) -> None:
+    host, asked = Host(), []
+    start = host.start
+    host.start = lambda argv, **rest: (
+        asked.append(json.loads(argv[5])["kernel"]) or start(argv, **rest)
+    )  # type: ignore[method-assign]
+    event = b'E {"kind": "kernel", "text": "x", "seq": 41, "us": 5, "level": 3}\n'
+    with told.recording() as record:
+        keeps = Channel(host, record, ControllerClock(), Settings(), lambda _: None)  # type: ignore[arg-type]
+        with keeps:
+            host.started[0].tell(HELLO % b"b1" + NAMES + b"V fast 1 1000 1 5\n")
+            keeps._stop()
+            keeps._start()
+            host.started[1].tell(HELLO % b"b1" + event + NAMES + b"V fast 1 2000 1 5\n")
+            keeps._stop()
+            keeps._start()
+            host.started[2].tell(HELLO % b"b2")
+            keeps._stop()
+            keeps._start()
+    assert asked == [
+        {},
+        {"boot": "b1", "us": 1_000_000},
+        {"boot": "b1", "us": 1_000_000, "seq": 41},
+        {"boot": "b2"},
     ]
 
 

@@ -45,6 +45,29 @@ def test_records_of_the_kernel_are_events_once(kernel: Any) -> None:
     assert log.records() == []
 
 
+@pytest.mark.parametrize(("seq", "us", "told"), [(2, 9, [3, 4]), (-1, 25, [3, 4]), (-1, -1, 5)])
+def test_a_sampler_that_follows_another_goes_on_where_that_left_the_kernel_log(
+    kernel: Any, seq: int, us: int, told: Any
+) -> None:
+    log, said = kernel
+    log.seq, log.us = Kernel(seq, us).seq, Kernel(seq, us).us
+    for number in range(5):
+        said.send(b"6,%d,%d,-;x" % (number, 10 * number))
+    found = [each["seq"] for each in log.records()]
+    assert found == (told if isinstance(told, list) else list(range(told)))
+
+
+def test_what_the_kernel_said_between_two_samplers_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = {"boot": hostsampler.boot_id(), "seq": 7, "us": 3}
+    base = {"every_ms": 1000, "slow_ms": 60000}
+    asked: list[tuple[int, ...]] = []
+    monkeypatch.setattr(hostsampler, "Kernel", lambda *marker: asked.append(marker))
+    Sampler({**base, "kernel": left})
+    Sampler({**base, "kernel": {**left, "boot": "another"}})
+    Sampler(base)
+    assert asked == [(7, 3), (), ()]
+
+
 def test_a_kernel_that_floods_is_cut_and_counted(kernel: Any) -> None:
     log, said = kernel
     for number in range(MOST_KERNEL + 7):
