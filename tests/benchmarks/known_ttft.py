@@ -1,8 +1,8 @@
 """A mock endpoint, in a process of its own, that says how long it really took to its first token.
 
-Usage: known_ttft.py [apart|together]. A bare protocol, so that it is not what is measured. Its text
-is that time in seconds, from the last byte of the request to the write of the first event; seven
-more events follow, 2 ms apart, or all of them after 14 ms, and usage with the end.
+Usage: known_ttft.py [apart|together [SECONDS]]. A bare protocol, so that it is not what is
+measured. Its text is that time in seconds (0.05 at least, if not told otherwise), from the last
+byte of the request to the write of the first event; seven more events follow, 2 ms apart, or all of them after 14 ms, and usage with the end.
 """
 
 import asyncio
@@ -12,7 +12,8 @@ import time
 
 import uvloop
 
-FIRST_S, NEXT_S, TOKENS = 0.05, 0.002, 8
+FIRST_S = float(sys.argv[2]) if len(sys.argv) > 2 else 0.05
+NEXT_S, TOKENS = 0.002, 8
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
@@ -81,7 +82,7 @@ class Serving(asyncio.Protocol):
             asyncio.get_running_loop().call_later(NEXT_S, self.next)
 
 
-APART = sys.argv[1:] != ["together"]
+APART = sys.argv[1:2] != ["together"]
 
 
 async def main() -> None:
