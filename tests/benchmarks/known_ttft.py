@@ -2,7 +2,8 @@
 
 Usage: known_ttft.py [apart|together [SECONDS]]. A bare protocol, so that it is not what is
 measured. Its text is that time in seconds (0.05 at least, if not told otherwise), from the last
-byte of the request to the write of the first event; seven more events follow, 2 ms apart, or all of them after 14 ms, and usage with the end.
+byte of the request to the write of the first event. Seven more events follow, 2 ms apart, or all
+of them after 14 ms, and usage with the end.
 """
 
 import asyncio
