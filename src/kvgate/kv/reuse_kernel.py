@@ -136,7 +136,7 @@ def look_up(
     low = (1 << shift) - 1
     count, worst, word, sums = 0, 0, -1, 0
     interval, bucket = -1, 0
-    page, first = ~(keys[0] >> shift), -1
+    page, first = keys[0] >> shift, first_row(state.pages, keys[0] >> shift)
     for i in range(len(keys)):
         key = keys[i]
         if not chosen(key, sample):
@@ -172,13 +172,13 @@ def touch(state: State, keys: Ints, now: int, scratch: Scratch, count: int) -> N
     unmark(words, tree, slots, rows, count)
     shift = counters[SHIFT]
     word, pending = counters[CLOCK] >> 5, 0
-    page, first = ~(keys[0] >> shift), -1
+    page, first = keys[0] >> shift, -1
     for back in range(count):
         at = count - 1 - back
         row, place = slots[at], counters[CLOCK]
         if row < 0:
             key = keys[places[at]]
-            if key >> shift != page:
+            if first < 0 or key >> shift != page:
                 page = key >> shift
                 first = given_rows(pages, counters, page)
             row = first + (key & ((1 << shift) - 1))

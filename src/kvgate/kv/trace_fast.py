@@ -33,13 +33,15 @@ class Reader:
 
     def columns(self, chunk: Chunk) -> tuple[Batch, Ints] | None:
         """Return a batch whose sessions are its chats, and their parents; None where not plain."""
-        size, lines = len(chunk.content), chunk.content.count(b"\n") + 1
+        size = len(chunk.content)
+        lines = size // trace_scan.LEAST + 2
         text = np.frombuffer(chunk.content, np.uint8)
         rows = np.empty((lines, trace_scan.OTHER), np.int64)
         times, starts = np.empty(lines), np.empty(lines, np.int64)
         ids = np.empty(size // 2 + 1, np.int64)  # an id takes two bytes, at the least
+        known = (trace_scan.KEYS, trace_scan.STARTS)
         many, count = trace_scan.scan(
-            *(text, size, trace_scan.HASHES, self._needed, self._block, chunk.first_line),
+            *(text, size, known, self._needed, self._block, chunk.first_line),
             *(rows, times, starts, ids),
         )
         if many == trace_scan.DOUBT:

@@ -32,21 +32,20 @@ DOUBT = -1
 """Instead of a position: not for certain."""
 
 _MOST_EXACT = 2**53
+_MOST = np.uint64(2**63 - 1)
 
 
-def hash_of(key: bytes) -> int:
-    """Return a key's number: of keys with equal ones only equal lengths are taken for equal."""
-    found = len(key)
-    for byte in key:
-        found = (found * 131 + byte) & 0xFFFFFFFFFFFF
-    return found
+KEYS = np.frombuffer(b'"'.join((*FIELDS, b"")), np.uint8)
+"""The fields' keys one after the other, each with the quote that ends it."""
 
+STARTS = np.cumsum([0, *(len(key) + 1 for key in FIELDS)])
 
-HASHES = np.array([hash_of(key) for key in FIELDS], np.int64)
+LEAST = len('{"timestamp":0,"input_length":0,"output_length":0,"hash_ids":[]}\n')
+"""Bytes of a line that a request takes, at the least."""
 
 
 @jit
-def space(text: Bytes, at: int) -> int:
+def space(text: Bytes, at: Any) -> Any:
     """Return the place of the next byte that is no space, tab or carriage return."""
     while text[at] == 32 or text[at] == 9 or text[at] == 13:
         at += 1
@@ -54,20 +53,29 @@ def space(text: Bytes, at: int) -> int:
 
 
 @jit
+def digits(text: Bytes, at: Any) -> Any:
+    """Return the place after the digits at `at`, if any, and their number; unsigned, as is `at`.
+
+    A place that has a sign would be looked for from the end, if below zero, at every byte.
+    """
+    one, ten, zero, value = np.uint64(1), np.uint64(10), np.uint64(48), np.uint64(0)
+    digit = np.uint64(text[at]) - zero
+    while digit < ten:
+        value = value * ten + digit
+        at += one
+        digit = np.uint64(text[at]) - zero
+    return at, value
+
+
+@jit
 def whole(text: Bytes, at: Any) -> Any:
     """Return the place after a whole number from 0, and the number; DOUBT for anything else."""
-    first, value = at, np.int64(0)
-    digit = np.int64(text[at]) - 48
-    while 0 <= digit <= 9:
-        value = value * 10 + digit
-        at += 1
-        digit = np.int64(text[at]) - 48
-    many = at - first
-    if many == 0 or (many > 1 and text[first] == 48) or many > 19:
+    first = np.uint64(at)
+    after, value = digits(text, first)
+    many = after - first
+    if many == 0 or (many > 1 and text[first] == 48) or many > 19 or value > _MOST:
         return DOUBT, 0
-    if many == 19 and (text[first] == 57 and value < 9 * 10**18):  # went beyond 2⁶³ - 1
-        return DOUBT, 0
-    return at, value
+    return np.int64(after), np.int64(value)
 
 
 @jit
@@ -99,70 +107,80 @@ def time_of(text: Bytes, at: Any) -> Any:
 
 
 @jit
-def key_of(text: Bytes, at: Any, hashes: Ints) -> Any:
-    """Return the place after a key and its colon, and which field it is; `at` is its quote."""
+def quoted(text: Bytes, at: int) -> int:
+    """Return the place after a plain text, `at` is its quote; DOUBT for anything else."""
     if text[at] != 34:
-        return DOUBT, OTHER
-    first = at + 1
-    at = first
+        return DOUBT
+    at += 1
     while text[at] != 34:
         if text[at] < 32 or text[at] == 92 or text[at] > 126:
-            return DOUBT, OTHER
+            return DOUBT
         at += 1
-    found = at - first
-    for place in range(first, at):
-        found = (found * 131 + np.int64(text[place])) & 0xFFFFFFFFFFFF
-    at = space(text, at + 1)
-    if text[at] != 58:
+    return at + 1
+
+
+@jit
+def key_of(text: Bytes, at: Any, keys: Bytes, key_starts: Ints) -> Any:
+    """Return the place after a key and its colon, and which field it is; `at` is its quote."""
+    after, field = DOUBT, 0
+    while after == DOUBT and field < OTHER:
+        place, end, shift = key_starts[field], key_starts[field + 1], at + 1 - key_starts[field]
+        while place < end and text[place + shift] == keys[place]:
+            place += 1
+        if place == end and text[at] == 34:
+            after = place + shift
+        else:
+            field += 1
+    if after == DOUBT:
+        after = quoted(text, at)
+    if after == DOUBT:
         return DOUBT, OTHER
-    field = 0
-    while field < OTHER and hashes[field] != found:
-        field += 1
-    return space(text, at + 1), field
+    after = space(text, after)
+    if text[after] != 58:
+        return DOUBT, OTHER
+    return space(text, after + 1), field
 
 
 @jit
 def passed(text: Bytes, at: int) -> int:
     """Return the place after a value that isn't needed: a plain text or number, else DOUBT."""
     if text[at] == 34:
-        at += 1
-        while text[at] != 34:
-            if text[at] < 32 or text[at] == 92 or text[at] > 126:
-                return DOUBT
-            at += 1
-        return at + 1
+        return quoted(text, at)
     after: int = time_of(text, at)[0]
     return after
 
 
 @jit
-def ids_of(text: Bytes, at: int, ids: Ints, count: int) -> tuple[int, int]:
+def ids_of(text: Bytes, at: Any, ids: Ints, count: Any) -> Any:
     """Return the place after a list of ids, and how many are in `ids` by then."""
     if text[at] != 91:
         return DOUBT, count
     at = space(text, at + 1)
     if text[at] == 93:
         return at + 1, count
+    one, place, total = np.uint64(1), np.uint64(at), np.uint64(count)
     while True:
-        at, value = whole(text, at)
-        if at == DOUBT:
+        first = place
+        place, value = digits(text, first)
+        many = place - first
+        if many == 0 or (many > one and text[first] == 48) or many > 19 or value > _MOST:
             return DOUBT, count
-        ids[count] = value
-        count += 1
-        if text[at] == 44 and text[at + 1] == 32:
-            at += 2
-        else:
-            at = space(text, at)
-            if text[at] == 93:
-                return at + 1, count
-            if text[at] != 44:
-                return DOUBT, count
-            at = space(text, at + 1)
+        ids[total] = value
+        total += one
+        if text[place] == 44 and text[place + one] == 32:
+            place += np.uint64(2)
+            continue
+        at = space(text, np.int64(place))
+        if text[at] == 93:
+            return at + 1, np.int64(total)
+        if text[at] != 44:
+            return DOUBT, count
+        place = np.uint64(space(text, at + 1))
 
 
 @jit
 def line_of(
-    text: Bytes, at: int, hashes: Ints, row: Ints, time: Floats, ids: Ints, count: int
+    text: Bytes, at: int, known: Any, row: Ints, time: Floats, ids: Ints, count: int
 ) -> tuple[int, int, int]:
     """Read one object; return the place after it, the ids so far, and which fields it had."""
     had = 0
@@ -170,7 +188,7 @@ def line_of(
         return DOUBT, count, 0
     at = space(text, at + 1)
     while True:
-        at, field = key_of(text, at, hashes)
+        at, field = key_of(text, at, known[0], known[1])
         if at == DOUBT or (field != OTHER and had >> field & 1):
             return DOUBT, count, 0
         had |= 1 << field
@@ -211,7 +229,7 @@ def agrees(row: Ints, had: int, needed: int, block: int, ids: int) -> bool:
 def scan(
     text: Bytes,
     end: int,
-    hashes: Ints,
+    known: Any,
     needed: int,
     block: int,
     line: int,
@@ -223,8 +241,8 @@ def scan(
     """Read the lines of `text` up to `end`: its last byte ends a line.
 
     Fills a row of `rows` a request (its fields by number; its line in the column IDS), `times`
-    in the file's unit, `starts` and `ids`; returns how many requests and ids, DOUBT and 0 where
-    a line isn't plain.
+    in the file's unit, `starts` and `ids`; `known` are KEYS and STARTS. Returns how many requests
+    and ids, DOUBT and 0 where a line isn't plain.
     """
     at, count, requests = 0, 0, 0
     starts[0] = 0
@@ -235,7 +253,7 @@ def scan(
             continue
         row = rows[requests]
         row[CHAT], row[PARENT], before = -1, -1, count
-        at, count, had = line_of(text, at, hashes, row, times[requests:], ids, count)
+        at, count, had = line_of(text, at, known, row, times[requests:], ids, count)
         if at == DOUBT or not agrees(row, had, needed, block, count - before):
             return DOUBT, 0
         at = space(text, at)

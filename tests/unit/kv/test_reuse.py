@@ -192,6 +192,16 @@ def test_whatever_numbers_ids_are_the_hits_are_those_of_the_cache(
         assert tracker.curve().hits(capacity) == simulated(told, capacity)
 
 
+@pytest.mark.parametrize("ids", [[0, -1], [0, 5, -64], [-1, 0], [2**40, ~(2**40)]])
+def test_a_page_whose_number_is_the_inverse_of_the_first_ones_is_a_page(ids: list[int]) -> None:
+    told = [(ids, 0)] * 3
+    tracker = Tracker(BLOCK)
+    batch = batch_of(told)
+    tracker.feed(batch, batch.ids)
+    assert tracker.distinct == len(ids)
+    assert tracker.curve().hits(10) == simulated(told, 10)
+
+
 def test_keys_are_one_to_one() -> None:
     ids = np.concatenate([np.arange(10_000), 2**62 + np.arange(10_000), (1 << np.arange(62))])
     assert len(np.unique(keys_of(ids))) == len(np.unique(ids))

@@ -255,6 +255,9 @@ RECORD = st.fixed_dictionaries(
         "parent_chat_id": st.integers(-2, 5),
         "block_size": st.sampled_from([16, 512, 512, 512]),
         "type": st.one_of(st.text(max_size=5), st.none(), st.booleans(), st.floats()),
+        "hash_id": st.integers(0, 9),
+        "timestamps": st.text("abc", max_size=3),
+        "": st.integers(0, 9),
     },
 )
 
