@@ -75,6 +75,15 @@ class Level:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A percentile of the time until a block is used again, and as a sample's parts tell it."""
+
+    name: str
+    value_s: float
+    parts_s: tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
     """The answers to a Question; shares are from 0 to 1, errors halves of 95 % intervals."""
 
@@ -86,7 +95,7 @@ class Assessment:
     rate: float
     levels: tuple[Level, ...]
     windows: tuple[WindowStatistics, ...]
-    intervals: tuple[tuple[str, float], ...]
+    intervals: tuple[Interval, ...]
     written_tokens: float
     step_s: float
 
@@ -173,9 +182,18 @@ class Assessor:
             rate=sample.rate if sample else 1.0,
             levels=levels,
             windows=self._windows.statistics(),
-            intervals=_percentiles((sample or self._tracker).intervals),
+            intervals=self._intervals(sample),
             written_tokens=self._input - sum(each.tokens for each in levels),
             step_s=self._windows.step_s,
+        )
+
+    def _intervals(self, sample: Estimates | None) -> tuple[Interval, ...]:
+        """Return p50, p90 and p99 of the reuse intervals, and what a sample's parts say of them."""
+        told = _percentiles((sample or self._tracker).intervals)
+        parts = [_percentiles(each) for each in sample.intervals_of_parts] if sample else []
+        return tuple(
+            Interval(name=name, value_s=value, parts_s=tuple(p[name] for p in parts if p))
+            for name, value in told.items()
         )
 
     def _totals(self, sample: Estimates | None) -> Totals:
@@ -255,16 +273,13 @@ def _on(part: Curve, column: str, distances: Floats) -> Floats:
     return found
 
 
-def _percentiles(intervals: Ints) -> tuple[tuple[str, float], ...]:
+def _percentiles(intervals: Ints | Floats) -> dict[str, float]:
     """Return p50, p90 and p99 of the reuse intervals in s, at the upper end of their bucket."""
-    total = int(intervals.sum())
+    total = float(intervals.sum())
     if not total:
-        return ()
+        return {}
     sums = np.cumsum(intervals)
-    return tuple(
-        (
-            f"p{share}",
-            10.0 ** ((int(np.searchsorted(sums, total * share / 100)) + 1) / A_DECADE - 6),
-        )
+    return {
+        f"p{share}": 10.0 ** ((int(np.searchsorted(sums, total * share / 100)) + 1) / A_DECADE - 6)
         for share in (50, 90, 99)
-    )
+    }

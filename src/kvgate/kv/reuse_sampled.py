@@ -24,7 +24,7 @@ import numpy as np
 
 from kvgate.errors import UsageError
 from kvgate.judge.student import t_above
-from kvgate.kv.reuse import ALL, Curve, Tracker, keys_of
+from kvgate.kv.reuse import ALL, BUCKETS, Curve, Tracker, keys_of
 from kvgate.kv.trace import Batch, Floats, Ints
 
 PARTS = 8
@@ -45,7 +45,7 @@ class Followed:
     rate: float
     distinct: int
     again: int
-    intervals: Ints
+    intervals: Floats
 
 
 class Estimates:
@@ -72,10 +72,30 @@ class Estimates:
         return sum(part.rate for part in self._parts)
 
     @property
-    def intervals(self) -> Ints:
-        """Return the reuse intervals of the sample."""
-        found: Ints = np.sum([part.intervals for part in self._parts], axis=0)
-        return found
+    def intervals(self) -> Floats:
+        """Return the estimated reuse intervals of the whole."""
+        mean: Floats = np.mean([part.intervals for part in self._parts], axis=0)
+        return corrected(mean, self.curves[0].references - self.distinct)
+
+    @property
+    def intervals_of_parts(self) -> list[Floats]:
+        """Return each part's estimate of the reuse intervals of the whole."""
+        return [
+            corrected(part.intervals, part.curve.references - part.distinct / part.rate)
+            for part in self._parts
+        ]
+
+
+def corrected(intervals: Floats, expected: float) -> Floats:
+    """Return reuse intervals that are as many as `expected`; what differs is of the shortest.
+
+    As with distances: it is due to few blocks that are in every request, or to their absence.
+    """
+    excess = intervals.sum() - max(0.0, expected)
+    if excess <= 0:
+        return np.concatenate(([intervals[0] - excess], intervals[1:]))
+    left: Floats = np.maximum(0.0, np.cumsum(intervals) - excess)
+    return np.diff(left, prepend=0.0)
 
 
 class Sampling(Protocol):
@@ -98,6 +118,7 @@ class _Part:
         self.levels, self.size = levels, size
         self.settled: list[tuple[Floats, Floats, Floats]] = []
         self.references = self.tokens = 0.0
+        self.intervals = np.zeros(BUCKETS)
 
     @property
     def rate(self) -> float:
@@ -128,15 +149,16 @@ class _Part:
         self.settled.append((places / rate, blocks[places] / rate, weights[places] / rate))
         self.references += float(blocks.sum()) / rate
         self.tokens += float(weights.sum()) / rate
-        blocks[:] = 0
-        weights[:] = 0
+        self.intervals += self.tracker.intervals / rate
+        for counted in (blocks, weights, self.tracker.intervals):
+            counted[:] = 0
 
     def followed(self, references: int, tokens: int) -> Followed:
         """Return what this part has found; `references` and `tokens` are of the whole trace."""
         tracker = self.tracker
         again = tracker.held_again
         curve = self._curve(references, tokens)
-        return Followed(curve, self.rate, tracker.distinct, again, tracker.intervals)
+        return Followed(curve, self.rate, tracker.distinct, again, self.intervals)
 
     def _curve(self, references: int, tokens: int) -> Curve:
         """Return this part's estimate of the whole curve; the difference may be below 0."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kvgate.kv.assess import INFINITE, Assessment, Level
+from kvgate.kv.assess import INFINITE, Assessment, Interval, Level
 from kvgate.kv.recommend import Recommendation, recommend
 from kvgate.kv.windows import SHARES, WindowStatistics
 from kvgate.report.reuse_curves import by_capacity
@@ -49,9 +49,16 @@ def _reuse(found: Assessment) -> Part:
     if totals.sharing is not None:
         facts.append(("requests with a hit", f"{totals.sharing / totals.requests:.1%}"))
     if found.intervals:
-        told = ", ".join(f"{name} {_time(value)}" for name, value in found.intervals)
+        told = ", ".join(map(_interval, found.intervals))
         facts.append(("a block is used again after", told))
     return Part("Reuse", facts=tuple(facts))
+
+
+def _interval(each: Interval) -> str:
+    told = f"{each.name} {_time(each.value_s)}"
+    if each.parts_s:
+        told += f" ({_time(min(each.parts_s))} to {_time(max(each.parts_s))} in the parts)"
+    return told
 
 
 def _distinct(found: Assessment) -> str:
@@ -204,7 +211,8 @@ def document(found: Assessment, names: Sequence[str]) -> dict[str, Any]:
         "shared_prefix_ratio": share,
         "error": error,
         "cold_share": found.cold,
-        "reuse_interval_s": dict(found.intervals),
+        "reuse_interval_s": {each.name: each.value_s for each in found.intervals},
+        "reuse_interval_of_parts_s": {each.name: each.parts_s for each in found.intervals},
         "curve": [_point(found, blocks) for blocks in capacities(found)],
         "levels": [_level_document(found, each) for each in found.levels],
         "written_bytes": found.bytes_of(found.written_tokens),

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvgate.kv.reuse import Tracker, keys_of
-from kvgate.kv.reuse_sampled import Sampler, middle, sliced
+from kvgate.kv.reuse_sampled import PARTS, Sampler, corrected, middle, sliced
 from kvgate.kv.trace import Batch, Ints, batches
 
 Requests = list[tuple[list[int], int]]
@@ -244,9 +244,21 @@ def test_a_sample_states_an_error_that_holds(how: dict[str, float]) -> None:
         assert 0 < error < 0.1
         assert abs(share - true) < 2 * error + 0.01
     assert found.distinct == pytest.approx(exact.distinct, rel=0.15)
+    raw = exact.intervals.cumsum() / exact.intervals.sum()
+    told = found.intervals.cumsum() / found.intervals.sum()
+    assert abs(raw - told).max() < 0.1
+    assert len(found.intervals_of_parts) == PARTS
     if "size" in how:
         held = sum(part.tracker.distinct for part in sampler.parts)
         assert held <= 2_048
+
+
+@pytest.mark.parametrize(
+    ("expected", "told"),
+    [(20, [15, 0, 5]), (10, [5, 0, 5]), (4, [0, 0, 4]), (0, [0, 0, 0]), (-1, [0, 0, 0])],
+)
+def test_intervals_are_as_many_as_expected(expected: float, told: list[float]) -> None:
+    assert corrected(np.array([5.0, 0.0, 5.0]), expected).tolist() == told
 
 
 def test_a_sample_of_everything_is_exact() -> None:
@@ -258,6 +270,7 @@ def test_a_sample_of_everything_is_exact() -> None:
     found = sampler.estimates()
     assert found.distinct == exact.distinct
     assert found.used_again == exact.used_again / exact.distinct
+    assert found.intervals.tolist() == exact.intervals.tolist()
     assert middle(found.curves, 10**9)[0] == pytest.approx(
         exact.curve().most[1] / exact.curve().input_tokens
     )
