@@ -18,7 +18,7 @@ SAMPLES = sorted(Path(os.environ["KVGATE_CORPUS"]).glob("sse/*.txt"))
 def fold(stream: bytes) -> Answer:
     parser, answer = SseParser(), Answer()
     for at, event in enumerate(parser.feed(stream)):
-        answer.add(event, float(at))
+        answer.add(event.data, float(at))
     return answer
 
 

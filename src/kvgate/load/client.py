@@ -92,8 +92,8 @@ class Exchange:
         held, held_at = self._held, self._held_at
         self._held, self._held_at, self._held_bytes = [], [], 0
         add, begun = self._answer.add, self._begun
-        for event, at in self._parser.feed_all(held, held_at):
-            add(event, at - begun)
+        for data, at in self._parser.feed_all(held, held_at):
+            add(data, at - begun)
 
     def _end(self) -> None:
         if self._refused is not None:

@@ -22,7 +22,10 @@ from kvgate.load.rows import Request, Row
 from kvgate.load.source import Source, Told
 
 QUICK_S = 0.0005
-"""What a request may take to be made in the event loop's thread: some 4,000 token ids."""
+"""What computing a request may take in the event loop's thread: some 4,000 token ids."""
+
+BLOCKED_S = 0.02
+"""What making one may take in all; shorter, it is as likely that others had the processor."""
 
 TRIED = 8
 """How many requests are made before the load begins, to see how long they take."""
@@ -74,7 +77,7 @@ class Feeder:
         self._called = False
         self._loop = asyncio.get_running_loop()
         self._here = True
-        self._slow = self._timed = 0
+        self._late = self._slow = self._timed = 0
         self._thread = threading.Thread(target=self._run, name="load-feeder", daemon=True)
 
     def __enter__(self) -> Feeder:
@@ -97,9 +100,15 @@ class Feeder:
 
     def _take_time(self, make: Callable[[], _T]) -> _T:
         """Do what is done in the event loop's thread, and see how long it takes."""
+        careful = self._late >= SLOW_MOST  # a look at the processor's time takes some itself
+        computed = time.thread_time() if careful else 0.0
         began = time.monotonic()
         made = make()
-        self._slow += time.monotonic() - began > QUICK_S
+        took = time.monotonic() - began
+        if took > QUICK_S:
+            self._late += 1
+            computed = time.thread_time() - computed
+            self._slow += took > BLOCKED_S or not careful or computed > QUICK_S
         self._timed += 1
         if self._slow > SLOW_MOST and self._slow > SLOW_PART * self._timed:
             self._move()

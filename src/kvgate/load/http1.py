@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from kvgate.errors import ParseError
 
@@ -29,7 +31,7 @@ class Response:
 
     def __init__(self) -> None:
         self.status: int | None = None
-        self.headers: dict[str, str] = {}
+        self.headers: Mapping[str, str] = {}
         self.complete = False
         self.keep_alive = False
         self._buffer = b""
@@ -99,23 +101,10 @@ class Response:
         return at
 
     def _read_lines(self, head: bytes) -> int:
-        lines = head.split(b"\r\n")
-        match = _STATUS.match(lines[0])
-        if match is None:
-            raise ParseError(f"no HTTP/1.1 status line: {lines[0][:60]!r}")
-        headers: dict[str, str] = {}
-        for line in lines[1:]:
-            name, colon, value = line.partition(b":")
-            if not colon or not name or name != name.strip():
-                raise ParseError(f"no header: {line[:60]!r}")
-            key, text = name.decode("latin-1").lower(), value.strip().decode("latin-1")
-            if key == "content-length" and headers.get(key, text) != text:
-                raise ParseError(f"two lengths of one body: {headers[key]} and {text}")
-            headers[key] = text
-        self.headers = headers
-        said = headers.get("connection", "").lower()
-        self.keep_alive = "close" not in said and (match[1] == b"1" or "keep-alive" in said)
-        return int(match[2])
+        version, status, self.headers = _lines(head)
+        said = self.headers.get("connection", "").lower()
+        self.keep_alive = "close" not in said and (version == b"1" or "keep-alive" in said)
+        return status
 
     def _choose_framing(self) -> None:
         """Choose how the body ends (RFC 9112, section 6.3)."""
@@ -148,6 +137,13 @@ class Response:
         pieces: list[bytes] = []
         length = len(data)
         while at < length:
+            if not (self._left or self._after_chunk or self._in_trailer):  # whole chunks, quickly
+                end = data.find(b"\r\n", at, at + LINE_CAP_BYTES)
+                size = _size(data[at:end]) if end > at else 0
+                if size and data.startswith(b"\r\n", end + 2 + size):
+                    pieces.append(data[end + 2 : end + 2 + size])
+                    at = end + 4 + size
+                    continue
             if self._left:
                 end = at + self._left
                 pieces.append(data[at:end])
@@ -190,3 +186,22 @@ def _size(line: bytes) -> int:
     if _SIZE.fullmatch(size) is None:
         raise ParseError(f"a chunk's size that is no number: {line[:40]!r}")
     return int(size, 16)
+
+
+@functools.lru_cache(maxsize=16)
+def _lines(head: bytes) -> tuple[bytes, int, Mapping[str, str]]:
+    """Return a head's minor version, status and headers; answers' heads are alike for a second."""
+    lines = head.split(b"\r\n")
+    match = _STATUS.match(lines[0])
+    if match is None:
+        raise ParseError(f"no HTTP/1.1 status line: {lines[0][:60]!r}")
+    headers: dict[str, str] = {}
+    for line in lines[1:]:
+        name, colon, value = line.partition(b":")
+        if not colon or not name or name != name.strip():
+            raise ParseError(f"no header: {line[:60]!r}")
+        key, text = name.decode("latin-1").lower(), value.strip().decode("latin-1")
+        if key == "content-length" and headers.get(key, text) != text:
+            raise ParseError(f"two lengths of one body: {headers[key]} and {text}")
+        headers[key] = text
+    return match[1], int(match[2]), MappingProxyType(headers)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import json.scanner
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from kvgate.errors import ParseError
 from kvgate.load.rows import Failure
-from kvgate.load.sse import SseEvent
 
 DONE = "[DONE]"
-_SCAN = json.JSONDecoder().raw_decode  # json.loads without its looks for blanks
+_SCAN = cast("Any", json.scanner.make_scanner)(json.JSONDecoder())
+"""`json.loads` without its looks for blanks: an event's value, and where it ends."""
 
 
 class Answer:
@@ -33,17 +34,16 @@ class Answer:
         self.texts: list[str] = []  # the texts that were not empty
         self.times_s: list[float] = []  # when each event arrived that carried text or token ids
 
-    def add(self, event: SseEvent, at_s: float) -> None:
-        """Take the event that arrived at `at_s`; raises ParseError where it is none of OpenAI's."""
-        data = event.data
+    def add(self, data: str, at_s: float) -> None:
+        """Take an event that arrived at `at_s`; raises ParseError where it is none of OpenAI's."""
         if data == DONE:
             self.done = True
             return
         try:
-            fields, end = _SCAN(data)
+            fields, end = _SCAN(data, 0)
             if end != len(data):  # blanks around it, or more than one
                 fields = json.loads(data)
-        except (ValueError, RecursionError) as err:
+        except (ValueError, StopIteration, RecursionError) as err:
             raise ParseError(f"an event that is not JSON: {data[:80]!r}") from err
         if not isinstance(fields, dict):
             raise ParseError(f"an event that is no JSON object: {data[:80]!r}")
@@ -53,14 +53,16 @@ class Answer:
             raise ParseError(f"an event of unknown shape: {data[:120]!r}") from err
 
     def _take(self, fields: dict[str, Any], at_s: float) -> None:
-        if "error" in fields and fields["error"] is not None:
-            error = fields["error"]
+        get = fields.get
+        error = get("error")
+        if error is not None:
             self.engine_error = str(error["message"] if isinstance(error, dict) else error)
             return
-        if fields.get("id") != self.id:
+        if get("id") != self.id:
             self._check_id(fields)
-        if fields.get("usage") is not None:
-            self.usage = dict(fields["usage"])
+        usage = get("usage")
+        if usage is not None:
+            self.usage = dict(usage)
         if "kvgate" in fields:
             self.logits_sha256 = str(fields["kvgate"]["logits_sha256"])
         for choice in fields["choices"]:

@@ -63,7 +63,7 @@ class Histogram:
 
     def shown(self) -> dict[str, int]:
         """Return the counts by the upper ends of their buckets, in ms."""
-        return {f"{1000 * _upper_s(each):.3g}": self.counts[each] for each in sorted(self.counts)}
+        return {_plain(1000 * _upper_s(each)): self.counts[each] for each in sorted(self.counts)}
 
 
 def _bucket(seconds: float) -> int:
@@ -123,6 +123,11 @@ class Watched:
 def _ms(seconds: float) -> str:
     ms = 1000 * seconds
     return f"{ms:,.0f} ms" if ms >= 100 else f"{ms:.3g} ms"
+
+
+def _plain(ms: float) -> str:
+    """Return a number as people write it, never by powers of ten."""
+    return f"{ms:.0f}" if ms >= 100 else f"{ms:.3g}"
 
 
 class SelfWatch:

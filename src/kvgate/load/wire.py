@@ -105,8 +105,8 @@ class Connection(asyncio.Protocol):
             if not self._headed and response.status is not None:
                 self._headed = True
                 receiver.head(response)
-            for piece in pieces:
-                receiver.body(piece, at)
+            if pieces:  # all came at one time
+                receiver.body(pieces[0] if len(pieces) == 1 else b"".join(pieces), at)
         except ParseError as err:
             self._fail(Failure.PROTOCOL, err.message)
             return

@@ -81,6 +81,24 @@ def test_a_few_slow_ones_move_nothing(row_of: Callable[..., Row]) -> None:
     assert source.threads.count(threading.get_ident()) > 500
 
 
+@pytest.mark.parametrize(("wait_s", "moved"), [(0.002, False), (0.03, True)])
+def test_a_source_that_waits(row_of: Callable[..., Row], wait_s: float, moved: bool) -> None:
+    """Waiting for a processor that others have is no reason to move; waiting for a disk is."""
+    source = Noted(20, lambda _: 0.0)
+    make = source.next
+
+    def slow() -> Request | None:
+        time.sleep(wait_s)
+        return make()
+
+    source.next = slow  # type: ignore[method-assign]
+    with_limit = feeder_module.BLOCKED_S if moved else 10.0  # however busy the machine is
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(feeder_module, "BLOCKED_S", with_limit)
+        taken(source, row_of())
+    assert (len(set(source.threads)) > 1) == moved
+
+
 @pytest.mark.parametrize("cost_s", [0.0, 0.002])
 def test_what_a_source_raises_comes_out(row_of: Callable[..., Row], cost_s: float) -> None:
     class Broken(Noted):

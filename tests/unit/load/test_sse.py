@@ -72,6 +72,51 @@ def test_any_bytes_give_events_or_a_clear_error(pieces: list[bytes]) -> None:
     assert outcome(*pieces) == outcome(b"".join(pieces))
 
 
+WHOLE = [b"data: {}\n\n", b"data: a\n\ndata: b\n\n", b"data: \n\n", b"data:c\n\n", b": ping\n\n"]
+PARTS = [
+    b"data: d",
+    b"\n",
+    b"\n\n",
+    b"\r\n",
+    b"data: \xc3",
+    b"\xa9\n\n",
+    b"event: x\n",
+    b"\xef\xbb\xbf",
+    b"",
+]
+PIECE = st.sampled_from(WHOLE) | st.sampled_from(PARTS)
+
+
+@given(st.lists(st.lists(PIECE, min_size=1, max_size=6), max_size=3))
+def test_pieces_at_once_are_as_one_by_one(reads: list[list[bytes]]) -> None:
+    """What is read the quick way is the same, with the same times."""
+
+    def one_by_one() -> list[tuple[str, float]] | str:
+        parser, at = SseParser(), itertools.count()
+        try:
+            found = [
+                (event.data, float(n))
+                for read in reads
+                for n, piece in [(next(at), each) for each in read]
+                for event in parser.feed(piece)
+            ]
+        except ParseError:
+            return "refused"
+        return [*found, ("whole", float(parser.close()))]
+
+    def at_once() -> list[tuple[str, float]] | str:
+        parser, at = SseParser(), itertools.count()
+        found: list[tuple[str, float]] = []
+        try:
+            for read in reads:
+                found += parser.feed_all(read, [float(next(at)) for _ in read])
+        except ParseError:
+            return "refused"
+        return [*found, ("whole", float(parser.close()))]
+
+    assert at_once() == one_by_one()
+
+
 def test_a_cut_off_event_is_told() -> None:
     parser = SseParser()
     parser.feed(b"data: a\n\ndata: b")

@@ -4,14 +4,14 @@ import pytest
 
 from kvgate.errors import ParseError
 from kvgate.load.rows import Failure
-from kvgate.load.sse import SseEvent, SseParser
+from kvgate.load.sse import SseParser
 from kvgate.load.stream import Answer
 
 
 def fold(stream: bytes) -> Answer:
     parser, answer = SseParser(), Answer()
     for at, event in enumerate(parser.feed(stream)):
-        answer.add(event, float(at))
+        answer.add(event.data, float(at))
     return answer
 
 
@@ -83,7 +83,7 @@ def test_what_is_wrong_is_said(stream: bytes, failure: Failure, says: str) -> No
 )
 def test_an_event_of_unknown_shape_is_refused(data: str) -> None:
     with pytest.raises(ParseError):
-        Answer().add(SseEvent(data), 0.0)
+        Answer().add(data, 0.0)
 
 
 def test_what_was_not_said_is_not_zero() -> None:
