@@ -99,7 +99,7 @@ def test_error_at_80_percent_of_saturation(mock: tuple[str, str], held: Held) ->
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mock", ["together"], indirect=True)
 def test_long_prompts_beside_short_ones(mock: tuple[str, str], held: Held) -> None:
-    """Every eighth prompt is of 50,000 tokens, 350 kB; the others' TTFT is to stay as it was."""
+    """Every eighth prompt is of 50,000 tokens, 300 kB; the others' TTFT is to stay as it was."""
     short: list[Told] = []
     mixed: list[Told] = []
     for _ in range(ROUNDS):
