@@ -123,7 +123,8 @@ class Assessment:
     def share_at(self, blocks: float) -> tuple[float, float]:
         """Return the share of input tokens hit by a cache of `blocks`, and its error (0: exact)."""
         if self.parts:
-            return middle(list(self.parts), blocks)
+            share, error = middle(list(self.parts), blocks)
+            return share, 0.0 if self.rate == 1 and blocks == np.inf else error
         return self.curve.hits(blocks)[1] / max(self.curve.input_tokens, 1.0), 0.0
 
     def bytes_of(self, tokens: float) -> float | None:

@@ -63,7 +63,7 @@ def _interval(each: Interval) -> str:
 
 def _distinct(found: Assessment) -> str:
     distinct = found.totals.distinct
-    about = "about " if found.parts else ""
+    about = "about " if found.rate < 1 else ""
     size = found.bytes_of(distinct * found.block_tokens)
     told = f" ({_size(size)})" if size is not None else ""
     return f"{about}{distinct:,.0f} distinct{told}"

@@ -155,6 +155,7 @@ def test_at_rate_1_an_infinite_cache_is_exact(trace: Path) -> None:
     found = assess(batches([trace]), Question(rate=1.0))
     assert found.shared == pytest.approx(exact.shared, rel=1e-12)
     assert found.totals.distinct == exact.totals.distinct
+    assert found.share_at(np.inf)[1] == 0 < found.share_at(100)[1]
 
 
 def test_parts_that_do_not_fit_are_refused(trace: Path) -> None:
