@@ -27,6 +27,12 @@ NOTES = (
     "rate by Student's t over ten equal parts of the time",
 )
 
+ADVICE = (
+    "late with little CPU of its own means that others had its cores: run the client on cores "
+    "(taskset -c) or a host that the engine leaves alone; late and full means that it is too "
+    "much for one: several clients share a load (--dask)"
+)
+
 
 def sheet(loaded: Loaded) -> Sheet:
     """Return the sheet of a load."""
@@ -37,7 +43,9 @@ def sheet(loaded: Loaded) -> Sheet:
     if len(done) <= MOST_DETAILED:
         parts += [_part(loaded, each) for each in done]
     parts.append(_failures(loaded))
-    parts.append(Part("The client", tables=(_clients(loaded),)))
+    limited = any(each.result.bottleneck for each in loaded.done)
+    advice = (ADVICE,) if limited else ()
+    parts.append(Part("The client", tables=(_clients(loaded),), notes=advice))
     return Sheet(
         title=f"Load on {loaded.url}, model {loaded.model}",
         banner=_banner(loaded),

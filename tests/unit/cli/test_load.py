@@ -160,6 +160,7 @@ def test_a_client_that_was_the_bottleneck_is_inconclusive(
     code, text = told(capsys, server.url, *SMALL, "--slo-ttft", "1h")
     assert code == 2
     assert "the client was the bottleneck" in text
+    assert "several clients share a load (--dask)" in text  # what to do about it
 
 
 def test_a_level_that_is_missed_is_code_1(
