@@ -157,12 +157,15 @@ def _awaited(
     Dask would wait for ever for the one worker that may do it.
     """
     ends = None if longest_s is None else time.monotonic() + longest_s
+    look_s = LOOK_S
     while True:
         try:
-            found: tuple[float, Done | str] = future.result(timeout=LOOK_S)
+            found: tuple[float, Done | str] = future.result(timeout=look_s)
         except TimeoutError:
             if future.done():
-                raise
+                if future.status != "finished":
+                    raise
+                look_s *= 2  # its rows are on their way: that is not to be lost
             if ends is not None and time.monotonic() > ends:
                 future.cancel()
                 raise

@@ -13,13 +13,14 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kvgate.engine.load_several import Clients, Share, merged, share
+from kvgate.engine.load_several import Clients, Share, _awaited, merged, share
 from kvgate.errors import UsageError
 from kvgate.load.endpoint import Endpoint
 from kvgate.load.parts import Done, Part, levels
@@ -103,6 +104,29 @@ def test_a_share_that_is_asked_too_late_sends_nothing() -> None:
     assert isinstance(told, str)
     assert "too late to begin with the others" in told
     assert began < time.time()
+
+
+class Fetched:
+    """A future of Dask's that is done, and whose rows take 3 s of looks to arrive."""
+
+    status = "finished"
+
+    def done(self) -> bool:
+        return True
+
+    def result(self, timeout: float) -> tuple[float, str]:
+        if timeout < 3:
+            raise TimeoutError(f"timed out after {timeout:g} s")
+        return 0.0, "the rows"
+
+
+def test_rows_that_take_long_to_arrive_are_no_lost_client() -> None:
+    there = types.SimpleNamespace(scheduler_info=lambda **_: {"workers": {"one": {}}})
+    assert _awaited(there, Fetched(), "one", None) == (0.0, "the rows")
+    failed = Fetched()
+    failed.status = "error"
+    with pytest.raises(TimeoutError):
+        _awaited(there, failed, "one", None)
 
 
 @contextlib.contextmanager
