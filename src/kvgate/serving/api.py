@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 import uuid
 from collections.abc import Awaitable, Callable
@@ -102,6 +103,19 @@ class Api:
         replies: Replies,
     ) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        with contextlib.suppress(ConnectionResetError):  # the client went away, as it may
+            await self._send(request, response, asked, generation, steps, replies)
+        return response
+
+    async def _send(
+        self,
+        request: web.Request,
+        response: web.StreamResponse,
+        asked: CompletionRequest,
+        generation: Generation,
+        steps: asyncio.Queue[Step],
+        replies: Replies,
+    ) -> None:
         await response.prepare(request)
         opening = replies.first()
         lead = event(opening) if opening else b""  # with the first token, not before
@@ -121,7 +135,6 @@ class Api:
                 await response.write(closing)
         await response.write(b"data: [DONE]\n\n")
         await response.write_eof()
-        return response
 
     @staticmethod
     def _piece(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import contextlib
 import heapq
 import itertools
 import logging
@@ -132,7 +133,8 @@ class Scheduler:
         if self._tier is not None:
             gauges["kvgate:tier_pending_chunks"] = self._tier.pending
             gauges["kvgate:tier_direct_io"] = self._tier.direct
-            gauges["kvgate:tier_used_bytes"] = self._tier.pool.ledger.used_bytes
+            with contextlib.suppress(OSError):  # its folder is gone: not told, and no 0
+                gauges["kvgate:tier_used_bytes"] = self._tier.pool.ledger.used_bytes
             gauges["kvgate:hot_used_bytes"] = self._tier.hot.used_bytes
         return gauges
 

@@ -5,6 +5,7 @@ import http.client
 import json
 import pathlib
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -121,6 +122,39 @@ def test_a_full_disk_costs_chunks_and_no_answers(bare, tmp_path: pathlib.Path) -
     finally:
         process.terminate()
         process.communicate(timeout=20)
+
+
+def test_clients_that_leave_and_a_folder_that_is_gone_cost_nobody_else(
+    tmp_path: pathlib.Path,
+) -> None:
+    folder = tmp_path / "kv"
+    words = ["-m", "kvgate.serving", "--model", "pico", "--seed", "7", "--kv-path", str(folder)]
+    with subprocess.Popen(
+        [sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+
+        class Engine:
+            port = json.loads(process.stdout.readline())["port"]
+
+        link = http.client.HTTPConnection("127.0.0.1", Engine.port, timeout=30)
+        body = {"prompt": [1], "max_tokens": 900, "stream": True}
+        link.request("POST", "/v1/completions", json.dumps(body).encode())
+        answer = link.getresponse()
+        answer.read(10)
+        answer.close()
+        link.close()
+        shutil.rmtree(folder)
+        assert cached(whole(Engine)) == 0
+        deadline = time.monotonic() + 30
+        while (found := counters(Engine))["vllm:num_requests_running"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert found["kvgate:requests_cancelled_total"] == 1
+        assert "kvgate:tier_used_bytes" not in found
+        process.terminate()
+        _, said = process.communicate(timeout=20)
+    assert b"Traceback" not in said, said.decode()
 
 
 def test_a_chat_in_a_stream_and_whole(bare) -> None:
