@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import json
 import shlex
+import signal
 import subprocess
 import sys
 import threading
@@ -21,12 +22,13 @@ from kvgate.untrusted import plain
 if TYPE_CHECKING:
     from kvgate.engine.load_several import Clients
     from kvgate.load.endpoint import Endpoint
-    from kvgate.load.finding import OnRow, Stop
+    from kvgate.load.finding import OnRow, Search, Stop
     from kvgate.load.outcome import Loaded
     from kvgate.load.parts import Done, Part
     from kvgate.load.preflight import Served
     from kvgate.load.rows import Row
-    from kvgate.load.slo import Level
+    from kvgate.load.sessions import Sessions
+    from kvgate.load.slo import Found, Level
 
 TELL_S = 2.0
 """Seconds between lines of progress."""
@@ -40,10 +42,43 @@ def load_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     for name in (arguments.out, arguments.rows):
         if name and Path(name).exists():
             raise UsageError(f"{name}: is there; nothing was sent")
-    with _rows_file(arguments.rows) as file, contextlib.ExitStack() as held:
-        loaded = _loaded(arguments, file, held)
-    show(arguments, sheet(loaded), document(loaded))
-    return loaded.code
+    with (
+        _rows_file(arguments.rows) as file,
+        contextlib.ExitStack() as held,
+        _terminations_as_interrupt(),
+    ):
+        loaded, runner = _loaded(arguments, file, held)
+    try:
+        show(arguments, sheet(loaded), document(loaded))
+    except UsageError:  # the page can't be written: that costs the page, not the figures
+        arguments.out = None
+        show(arguments, sheet(loaded), document(loaded))
+        raise
+    if runner.unkept:
+        print(plain(f"kvgate: {arguments.rows}: {runner.unkept}"), file=sys.stderr)
+    if runner.interrupted:
+        raise KeyboardInterrupt
+    return 3 if runner.unkept else loaded.code
+
+
+@contextlib.contextmanager
+def _terminations_as_interrupt() -> Iterator[None]:
+    """Treat SIGTERM and SIGHUP (a lost SSH session) as Ctrl-C: what has ended is kept and told."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_number: int, _frame: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    before = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager
@@ -52,18 +87,24 @@ def _rows_file(name: str | None) -> Iterator[IO[str] | None]:
     if name is None:
         yield None
         return
-    with contextlib.ExitStack() as held:
-        try:
-            file = held.enter_context(Path(name).open("x", encoding="utf-8"))
-        except OSError as err:
-            raise UsageError(f"{name}: {err.strerror or err}; nothing was sent") from err
+    try:
+        file = Path(name).open("x", encoding="utf-8")  # noqa: SIM115  closed below
+    except OSError as err:
+        raise UsageError(f"{name}: {err.strerror or err}; nothing was sent") from err
+    try:
         yield file
+    finally:
+        with contextlib.suppress(OSError):  # of a full disk, which is told by then
+            file.close()
 
 
 def _loaded(
     arguments: argparse.Namespace, file: IO[str] | None, held: contextlib.ExitStack
-) -> Loaded:
-    """Ask the endpoint, then run what is asked for; `held` ends what was started for it."""
+) -> tuple[Loaded, _Runner]:
+    """Ask the endpoint, then run what is asked for; `held` ends what was started for it.
+
+    Interrupted once something has ended, it returns that; raises KeyboardInterrupt before.
+    """
     from kvgate.cli import load_ask
     from kvgate.load import preflight
     from kvgate.load.outcome import outcome
@@ -83,22 +124,17 @@ def _loaded(
         what = load_ask.sessions_of(arguments, seed, text) if search else None
     _fits(served, [each.what for each in planned] if what is None else [what])
     runner = _Runner(arguments, endpoint, file, held)
-    found = None
-    if search is not None and what is not None:
-        from kvgate.load.finding import find
-
-        found, done = find(search, what, runner.until, on_level=_tell_level)
-    else:
-        done = [runner.run(each) for each in planned]
-    return outcome(
+    found = runner.all(planned, search, what)
+    loaded = outcome(
         url=arguments.url,
         model=served.model,
         seed=seed,
-        done=done,
+        done=runner.done,
         slo=slo,
         found=found,
         clients=runner.clients,
     )
+    return loaded, runner
 
 
 def _fits(served: Served, asked: Sequence[object]) -> None:
@@ -132,6 +168,29 @@ class _Runner:
         self._endpoint, self._file = endpoint, file
         self._several = _clients(arguments.dask, held)
         self.clients = self._several.names if self._several else ()
+        self.done: list[Done] = []
+        self.interrupted = False
+        self.unkept = ""
+
+    def all(
+        self, planned: Sequence[Part], search: Search | None, what: Sessions | None
+    ) -> Found | None:
+        """Run what is planned, or the search, and return what that found.
+
+        Ctrl-C ends it quietly once something has ended; raises KeyboardInterrupt before.
+        """
+        from kvgate.load.finding import find
+
+        try:
+            if search is not None and what is not None:
+                return find(search, what, self.until, on_level=_tell_level)[0]
+            for each in planned:
+                self.run(each)
+        except KeyboardInterrupt:
+            if not self.done:
+                raise
+            self.interrupted = True
+        return None
 
     def run(self, part: Part) -> Done:
         """Run a part to its end."""
@@ -139,7 +198,7 @@ class _Runner:
 
     def until(self, part: Part, on_row: OnRow, stop: Stop) -> Done:
         """Run a part, tell `on_row` every row, and send no more once `stop` says so."""
-        from kvgate.load.parts import run_part
+        from kvgate.load.parts import PartInterrupted, run_part
 
         if self._before and part.counts:
             _run_before(self._before)
@@ -154,19 +213,38 @@ class _Runner:
                     done = self._several.run(self._endpoint, part)
                 else:
                     done = run_part(self._endpoint, part, on_row=each, stop=stop)
-            except KeyboardInterrupt:
-                self._keep(part, teller.rows)
+            except PartInterrupted as cut:
+                self._ended(cut.done)
                 raise
-        self._keep(part, (*done.result.warm_up, *done.result.rows))
+            except KeyboardInterrupt:
+                self._cut_in(part, teller.rows)
+                raise
+        self._ended(done)
         return done
+
+    def _ended(self, done: Done) -> None:
+        self.done.append(done)
+        self._keep(done.part, (*done.result.warm_up, *done.result.rows))
+
+    def _cut_in(self, part: Part, rows: Sequence[Row]) -> None:
+        """Keep the rows of a part of which nothing else is known; say so beside the one before."""
+        self._keep(part, rows)
+        if self.done:
+            why = f"interrupted in the part after it, {part.name}, of which nothing is told"
+            last = self.done[-1]
+            self.done[-1] = dataclasses.replace(last, untold=(*last.untold, why))
 
     def _keep(self, part: Part, rows: Sequence[Row]) -> None:
         from kvgate.report.loaded import row_as_json
 
-        if self._file is not None:
-            lines = (json.dumps(row_as_json(part.name, row)) for row in rows)
+        if self._file is None or self.unkept:
+            return
+        lines = (json.dumps(row_as_json(part.name, row)) for row in rows)
+        try:
             self._file.writelines(f"{line}\n" for line in lines)
             self._file.flush()
+        except OSError as err:  # that costs rows, not the load
+            self.unkept = f"{err.strerror or err}: not all rows are in it; the figures are of all"
 
 
 def _clients(where: str | None, held: contextlib.ExitStack) -> Clients | None:

@@ -32,6 +32,14 @@ SPARE_DESCRIPTORS = 256
 """Open files that are left for all else, beside one for each connection."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in a load; `result` is of what had ended by then."""
+
+    def __init__(self, result: LoadResult) -> None:
+        super().__init__()
+        self.result = result
+
+
 def closed_loop(
     endpoint: Endpoint,
     requests: Iterable[Request],
@@ -67,13 +75,15 @@ def run_load(
     is asked for more than is sent. Requests that were due in the warm-up have rows of their own.
     `on_row` is told of every row as it ends, in this thread, where nothing else goes on
     meanwhile. Raises UsageError for an endpoint that can't be one, ValueError for times that
-    can't be, and what the source raises.
+    can't be, what the source raises, and Interrupted at Ctrl-C.
     """
     if not warm_up_s >= 0 or (duration_s is not None and not duration_s > warm_up_s):
         raise ValueError(f"{duration_s} s with a warm-up of {warm_up_s} s")
     load = _Load(endpoint, source, shape, duration_s, warm_up_s, on_row, stop)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner, quick_switches():
         runner.run(load.run())
+    if load.interrupted:
+        raise Interrupted(load.results[0])
     return load.results[0]
 
 
@@ -107,6 +117,7 @@ class _Load:
         self._watch = SelfWatch()
         self._origin = 0.0
         self.results: list[LoadResult] = []
+        self.interrupted = False
 
     async def run(self) -> None:
         """Run the load; its result is in `results`: what a task returns asyncio writes out."""
@@ -147,7 +158,11 @@ class _Load:
         self.results.append(result)
 
     async def _all(self, feeder: Feeder, pool: Pool) -> OpenLoop | None:
-        """Send all requests; an error comes out as itself, not in a group. Return the open loop."""
+        """Send all requests; an error comes out as itself, not in a group. Return the open loop.
+
+        Ctrl-C, which is a cancellation here, ends it: what has ended is not lost.
+        """
+        open_loop = None
         try:
             if isinstance(self._shape, Closed):
                 await self._closed(feeder, pool, self._shape)
@@ -162,6 +177,8 @@ class _Load:
                 late=self._watch.sent,
             )
             await open_loop.run()
+        except asyncio.CancelledError:
+            self.interrupted = True
         except BaseExceptionGroup as group:
             raise _first(group) from group
         return open_loop

@@ -10,7 +10,7 @@ from kvgate.kv import trace
 from kvgate.load.endpoint import Endpoint
 from kvgate.load.from_trace import Replay, TraceSource
 from kvgate.load.issued import Issued
-from kvgate.load.loop import run_load
+from kvgate.load.loop import Interrupted, run_load
 from kvgate.load.rows import LoadResult, Request, Row
 from kvgate.load.sessions import Sessions, SessionSource
 from kvgate.load.shape import Closed, Open, Shape
@@ -74,6 +74,14 @@ class Done:
     notes: tuple[str, ...] = ()
 
 
+class PartInterrupted(KeyboardInterrupt):
+    """Ctrl-C in a part; `done` is what had come of it by then."""
+
+    def __init__(self, done: Done) -> None:
+        super().__init__()
+        self.done = done
+
+
 def run_part(
     endpoint: Endpoint,
     part: Part,
@@ -81,17 +89,27 @@ def run_part(
     on_row: Callable[[Row], None] | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> Done:
-    """Run a part from this machine; raises what `run_load` does."""
+    """Run a part from this machine; raises what `run_load` does, and PartInterrupted at Ctrl-C."""
     source = part.source()
-    result = run_load(
-        endpoint,
-        _Begun(source),
-        part.shape,
-        duration_s=part.duration_s,
-        warm_up_s=part.warm_up_s,
-        on_row=on_row,
-        stop=stop,
-    )
+    try:
+        result = run_load(
+            endpoint,
+            _Begun(source),
+            part.shape,
+            duration_s=part.duration_s,
+            warm_up_s=part.warm_up_s,
+            on_row=on_row,
+            stop=stop,
+        )
+    except Interrupted as cut:
+        after_s = cut.result.warm_up_s + cut.result.elapsed_s
+        why = f"interrupted after {after_s:,.1f} s; what was under way then is not counted"
+        done = _done(part, source, cut.result)
+        raise PartInterrupted(dataclasses.replace(done, untold=(why, *done.untold))) from cut
+    return _done(part, source, result)
+
+
+def _done(part: Part, source: AnySource, result: LoadResult) -> Done:
     untold = [f"the client was the bottleneck: {each}" for each in result.bottleneck]
     if result.unsent:
         untold.append(f"{result.unsent} requests were due and not sent")

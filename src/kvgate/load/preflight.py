@@ -6,11 +6,12 @@ import contextlib
 import dataclasses
 import http.client
 import json
+import socket
 import ssl
 from typing import Any
 
 from kvgate.errors import UsageError
-from kvgate.load.endpoint import Endpoint
+from kvgate.load.endpoint import Address, Endpoint
 from kvgate.load.loop import closed_loop
 from kvgate.load.prompts import WORDS, Ids, TextRate, as_text, rate_of, stream_of, tokens
 from kvgate.load.rows import Request
@@ -93,21 +94,28 @@ def _got(endpoint: Endpoint, where: str) -> tuple[int, str, bytes]:
             response = connection.getresponse()
             body = response.read(BODY_CAP_BYTES)
             return response.status, response.headers.get_content_type(), body
-        except ssl.SSLCertVerificationError as err:
-            raise UsageError(
-                f"{where}: its certificate can't be trusted: {err.verify_message}",
-                hint="give the authority that signed it by --ca FILE",
-            ) from err
-        except TimeoutError as err:
-            raise UsageError(
-                f"{where}: no answer within {ASK_WITHIN_S:g} s",
-                hint="is the engine still loading its model?",
-            ) from err
         except (OSError, http.client.HTTPException, ValueError) as err:
-            raise UsageError(
-                f"{where}: {type(err).__name__}: {err}",
-                hint=f"does the engine listen on port {address.port} there? try curl on it",
-            ) from err
+            raise _unreached(address, where, err) from err
+
+
+def _unreached(address: Address, where: str, err: Exception) -> UsageError:
+    """Return why there is no answer, with the next step."""
+    told = f"{where}: {type(err).__name__}: {err}"
+    hint = f"does the engine listen on port {address.port} there? try curl on it"
+    match err:
+        case ssl.SSLCertVerificationError():
+            told = f"{where}: its certificate can't be trusted: {err.verify_message}"
+            hint = "give the authority that signed it by --ca FILE"
+        case ssl.SSLError():
+            told = f"{where}: {err.reason or err}: it does not speak TLS as it should"
+            hint = "does it serve plain http:// there?"
+        case socket.gaierror():
+            told = f"{where}: no address is known of '{address.host}': {err.strerror}"
+            hint = "is the name spelt as DNS or /etc/hosts has it? an IP address does as well"
+        case TimeoutError():
+            told = f"{where}: no answer within {ASK_WITHIN_S:g} s"
+            hint = "is the engine still loading its model?"
+    return UsageError(told, hint=hint)
 
 
 def text_rate(endpoint: Endpoint, served: Served, seed: int) -> TextRate:
