@@ -48,14 +48,14 @@ def load_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
         _terminations_as_interrupt(),
     ):
         loaded, runner = _loaded(arguments, file, held)
+    if runner.unkept:
+        print(plain(f"kvgate: {arguments.rows}: {runner.unkept}"), file=sys.stderr)
     try:
         show(arguments, sheet(loaded), document(loaded))
     except UsageError:  # the page can't be written: that costs the page, not the figures
         arguments.out = None
         show(arguments, sheet(loaded), document(loaded))
         raise
-    if runner.unkept:
-        print(plain(f"kvgate: {arguments.rows}: {runner.unkept}"), file=sys.stderr)
     if runner.interrupted:
         raise KeyboardInterrupt
     return 3 if runner.unkept else loaded.code

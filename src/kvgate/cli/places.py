@@ -70,8 +70,15 @@ def quantity_of(option: str, text: str, hint: str = "") -> Quantity:
 def write_new(path: str, content: bytes) -> None:
     """Write `content` into the new file `path`; raises UsageError where that is there, or can't."""
     try:
-        with Path(path).open("xb") as file:
-            file.write(content)
+        file = Path(path).open("xb", buffering=0)  # noqa: SIM115  closed below
+        try:
+            with file:
+                written = file.write(content)
+                while written < len(content):
+                    written += file.write(content[written:])
+        except OSError:  # a full disk: half a file is none
+            Path(path).unlink()
+            raise
     except OSError as err:
         raise UsageError(f"{path}: {err.strerror or err}; nothing was written") from err
 

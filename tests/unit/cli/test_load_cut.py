@@ -73,6 +73,17 @@ def test_a_full_disk_costs_rows_and_not_the_figures(
     assert "broke" not in told.err
 
 
+def test_half_a_page_is_none(tmp_path: Path) -> None:
+    program = (
+        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "from kvgate.cli.places import write_new\n"
+        f"write_new({str(tmp_path / 'page.html')!r}, bytes(9000))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
+    assert b"page.html: File too large; nothing was written" in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_page_that_cannot_be_written_costs_the_page_only(
     server: Server, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
