@@ -52,14 +52,17 @@ def stuck(series: Series, period: Period, longest: float = 3600.0) -> Judged:
     return _made(series, period, Kind.STUCK, worst >= longest, told, worst, at)
 
 
-def clock(series: Series, period: Period, most: float = 0.5) -> Judged:
+def clock(
+    series: Series, period: Period, most: float = 0.5, *, set_by_fault: bool = False
+) -> Judged:
     """Return whether a host's clock was set: its offset jumps by more than `most` seconds.
 
     `series` are offsets (s) of the host's clock from one that is never set. What slewing may do
-    between two readings is allowed on top.
+    between two readings is allowed on top. A fault excuses no jump, unless the plan's faults set
+    clocks (`set_by_fault`).
     """
     worst, at, bad = 0.0, None, False
-    for before, after, change in moves(series, period):
+    for before, after, change in moves(series, period, across=not set_by_fault):
         beyond = abs(change) > most + SLEW * (after - before)
         if abs(change) > abs(worst):
             worst = change

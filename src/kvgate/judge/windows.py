@@ -145,14 +145,19 @@ def _wanted(period: Period) -> tuple[float, ...]:
     return tuple(period.middles())
 
 
-def moves(series: Series, period: Period) -> list[tuple[float, float, float]]:
-    """Return (before, after, change) of neighbouring readings that no fault comes between."""
+def moves(
+    series: Series, period: Period, *, across: bool = False
+) -> list[tuple[float, float, float]]:
+    """Return (before, after, change) of neighbouring readings.
+
+    Those that a fault comes between are left out, unless `across`.
+    """
     times, values = kept(series, period)
     points = list(zip(times, values, strict=True))
     return [
         (before, after, later - value)
         for (before, value), (after, later) in itertools.pairwise(points)
-        if not period.disturbed(before, after)
+        if across or not period.disturbed(before, after)
     ]
 
 

@@ -200,3 +200,9 @@ def test_a_clock_may_drift_and_be_slewed_but_not_set() -> None:
     step = Series("t", TIMES, tuple(-1.0 * (n > 9) for n in range(20)))
     judged = clock(step, PERIOD)
     assert (judged.verdict, judged.at, judged.effect) == (Verdict.FAIL, TIMES[10], -1.0)
+
+
+def test_a_fault_hides_no_set_clock_unless_it_sets_clocks() -> None:
+    step = Series("t", TIMES, tuple(9.0 * (n >= 5) for n in range(20)))  # within the fault
+    assert clock(step, PERIOD).verdict is Verdict.FAIL
+    assert clock(step, PERIOD, set_by_fault=True).verdict is Verdict.PASS
