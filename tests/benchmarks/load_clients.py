@@ -13,7 +13,8 @@ import os
 import sys
 import time
 
-FIRST_TEXT = "0."
+RAMP_S, WARM_UP_S = 1.0, 1.5
+"""Users begin one after another; errors count from when all are under way."""
 
 
 def long(url: str, concurrency: int, seconds: float) -> dict[str, object]:
@@ -25,7 +26,9 @@ def ours(
 ) -> dict[str, object]:
     from kvgate.load import client
     from kvgate.load.client import Endpoint
-    from kvgate.load.loop import closed_loop
+    from kvgate.load.loop import run_load
+    from kvgate.load.shape import Closed
+    from kvgate.load.source import Each
     from kvgate.load.stream import Answer
     from kvgate.load.workload import sessions
 
@@ -34,7 +37,8 @@ def ours(
     class Kept(Answer):
         def __init__(self) -> None:
             super().__init__()
-            answers.append(self)
+            if time.monotonic() >= counted:
+                answers.append(self)
 
     client.Answer = Kept
     endpoint = Endpoint(base_url=url, model="m", timeout_s=30)
@@ -43,13 +47,17 @@ def ours(
         many = sessions(2, 8, prompt_tokens=50_000, output_tokens=8)
         short = tuple(each for n in range(8) for each in (*short[7 * n : 7 * n + 7], many[n]))
     requests = itertools.cycle(short)
-    begun = time.process_time()
-    result = closed_loop(endpoint, requests, concurrency=concurrency, duration_s=seconds)
+    shape = Closed(concurrency=concurrency, ramp_s=RAMP_S)
+    begun, counted = time.process_time(), time.monotonic() + WARM_UP_S
+    result = run_load(
+        endpoint, Each(requests), shape, duration_s=seconds + WARM_UP_S, warm_up_s=WARM_UP_S
+    )
     cpu_s = time.process_time() - begun
     assert not result.failed, result.failed[0]
     errors = [each.times_s[0] - float(each.texts[0]) for each in answers]
     told = {"bottleneck": result.bottleneck, "lag_p99_ms": 1000 * result.watched.lag_p99_s}
-    return figures(errors, result.elapsed_s, cpu_s) | told
+    many = len(result.rows) + len(result.warm_up)
+    return figures(errors, result.elapsed_s, cpu_s / many) | told
 
 
 def aiohttp_on_uvloop(url: str, concurrency: int, seconds: float) -> dict[str, object]:
@@ -64,8 +72,12 @@ def aiohttp_on_uvloop(url: str, concurrency: int, seconds: float) -> dict[str, o
         for each in requests
     )
     errors: list[float] = []
+    many = 0
 
-    async def user(http: aiohttp.ClientSession, until: float) -> None:
+    async def user(http: aiohttp.ClientSession, number: int, begun: float) -> None:
+        nonlocal many
+        await asyncio.sleep(RAMP_S * number / concurrency)
+        until = begun + WARM_UP_S + seconds
         while time.monotonic() < until:
             body = next(bodies)
             sent = time.monotonic()
@@ -85,18 +97,20 @@ def aiohttp_on_uvloop(url: str, concurrency: int, seconds: float) -> dict[str, o
                                 first = at - sent - float(choice["text"])
                             count += 1
             assert usage["completion_tokens"] == count == 8
-            errors.append(first)
+            many += 1
+            if sent >= begun + WARM_UP_S:
+                errors.append(first)
 
     async def run() -> float:
         begun = time.monotonic()
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(connector=connector) as http:
-            await asyncio.gather(*(user(http, begun + seconds) for _ in range(concurrency)))
-        return time.monotonic() - begun
+            await asyncio.gather(*(user(http, number, begun) for number in range(concurrency)))
+        return time.monotonic() - begun - WARM_UP_S
 
     begun = time.process_time()
     elapsed = uvloop.run(run())
-    return figures(errors, elapsed, time.process_time() - begun)
+    return figures(errors, elapsed, (time.process_time() - begun) / many)
 
 
 def figures(errors: list[float], elapsed_s: float, cpu_s: float) -> dict[str, object]:
@@ -104,7 +118,7 @@ def figures(errors: list[float], elapsed_s: float, cpu_s: float) -> dict[str, ob
     return {
         "requests": len(errors),
         "rate": len(errors) / elapsed_s,
-        "cpu_us": 1e6 * cpu_s / len(errors),
+        "cpu_us": 1e6 * cpu_s,
         "error_p50_ms": 1000 * errors[len(errors) // 2],
         "error_p99_ms": 1000 * errors[int(0.99 * len(errors))],
     }
