@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,9 @@ from hypothesis import settings
 
 from kvgate.spec.inventory import Host, Role
 from kvgate.transport.sshd import PrivateSshd
+
+# A shell's background job ignores SIGINT, and so would all that tests start and then interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("kvgate", deadline=None)  # how long an example takes proves nothing here
 settings.load_profile("kvgate")
