@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import json
 import shlex
-import signal
 import subprocess
 import sys
 import threading
@@ -37,6 +36,7 @@ TELL_S = 2.0
 def load_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     """Load and show; 0: all is well, 1: requests failed or a level is missed, 2: inconclusive."""
     from kvgate.cli.predict import show
+    from kvgate.engine import terminated
     from kvgate.report.loaded import document, sheet
 
     for name in (arguments.out, arguments.rows):
@@ -45,7 +45,7 @@ def load_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     with (
         _rows_file(arguments.rows) as file,
         contextlib.ExitStack() as held,
-        _terminations_as_interrupt(),
+        terminated.as_interrupt(),
     ):
         loaded, runner = _loaded(arguments, file, held)
     if runner.unkept:
@@ -59,26 +59,6 @@ def load_verb(arguments: argparse.Namespace, _command: list[str]) -> int:
     if runner.interrupted:
         raise KeyboardInterrupt
     return 3 if runner.unkept else loaded.code
-
-
-@contextlib.contextmanager
-def _terminations_as_interrupt() -> Iterator[None]:
-    """Treat SIGTERM and SIGHUP (a lost SSH session) as Ctrl-C: what has ended is kept and told."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(_number: int, _frame: object) -> None:
-        signal.raise_signal(signal.SIGINT)
-
-    before = {
-        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,6 @@ between them.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import signal
@@ -14,10 +13,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kvgate.engine import judging, soak
+from kvgate.engine import judging, soak, terminated
 from kvgate.engine.countersign import controller, countersign
 from kvgate.engine.finish import Render, finish_run, half_finished, show_state
 from kvgate.engine.gate import finished, note_interruption, open_for_soak
@@ -73,7 +72,7 @@ def run_gates(
     """
     broke = ""
     secret.learn(setup.inventory.value.hosts.values())
-    with _terminations_as_interrupt():
+    with terminated.as_interrupt():
         try:
             broke = "" if half_finished(run) else _all_gates(workspace, setup, run, tell)
         except KeyboardInterrupt:
@@ -253,26 +252,6 @@ def _why(run: Path, log: str, code: int) -> str:
     lines = (run / "logs" / f"{log}.log").read_text("utf-8", "replace").strip().splitlines()
     last = next((line for line in reversed(lines) if line.strip()), "")
     return f"its process {how}; logs/{log}.log ends: {last[:300]}"
-
-
-@contextlib.contextmanager
-def _terminations_as_interrupt() -> Iterator[None]:
-    """Treat SIGTERM and SIGHUP (a lost SSH session) as Ctrl-C, so that children stop in order."""
-
-    def interrupt(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {
-        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _message(kind: str, text: str, *, host: str = "", awaits: str = "") -> Message:

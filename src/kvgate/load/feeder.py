@@ -101,14 +101,14 @@ class Feeder:
     def _take_time(self, make: Callable[[], _T]) -> _T:
         """Do what is done in the event loop's thread, and see how long it takes."""
         careful = self._late >= SLOW_MOST  # a look at the processor's time takes some itself
-        computed = time.thread_time() if careful else 0.0
+        begun_cpu = time.thread_time() if careful else 0.0
         began = time.monotonic()
         made = make()
         took = time.monotonic() - began
         if took > QUICK_S:
             self._late += 1
-            computed = time.thread_time() - computed
-            self._slow += took > BLOCKED_S or not careful or computed > QUICK_S
+            blocked = took > BLOCKED_S or not careful
+            self._slow += blocked or time.thread_time() - begun_cpu > QUICK_S
         self._timed += 1
         if self._slow > SLOW_MOST and self._slow > SLOW_PART * self._timed:
             self._move()

@@ -9,7 +9,6 @@ import ipaddress
 import json
 import resource
 import ssl
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from tests.unit.load.streams import served as served_by
 
 from kvgate.errors import UsageError
 from kvgate.load import http1
@@ -62,8 +62,6 @@ def whole(body: bytes) -> bytes:
 @contextlib.contextmanager
 def answering(script: Script, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """Serve `script` on loopback for the block; yields the base URL."""
-    loop, ready, stop = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
-    ports: list[int] = []
     asked = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -82,26 +80,8 @@ def answering(script: Script, tls: ssl.SSLContext | None = None) -> Iterator[str
                     else:
                         return
 
-    async def run() -> None:
-        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls, limit=2**20)
-        ports.append(server.sockets[0].getsockname()[1])
-        ready.set()
-        await stop.wait()
-        server.close()
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
-    thread.start()
-    try:
-        assert ready.wait(10)
-        yield f"{'https' if tls else 'http'}://127.0.0.1:{ports[0]}"
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join(10)
-        loop.close()
+    with served_by(serve, tls) as port:
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{port}"
 
 
 def load(url: str, *, count: int = 1, timeout_s: float = 5, ca: str | None = None) -> list[Row]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.unit.load.streams import served
 
 from kvgate.load import watch
 from kvgate.load.client import Endpoint
@@ -137,29 +138,9 @@ class Delaying:
 
 @contextlib.contextmanager
 def delayed(port: int) -> Iterator[tuple[int, Delaying]]:
-    loop, ready, stop = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
-    proxy, ports = Delaying(port), list[int]()
-
-    async def run() -> None:
-        server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
-        ports.append(server.sockets[0].getsockname()[1])
-        ready.set()
-        await stop.wait()
-        server.close()
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
-    thread.start()
-    try:
-        assert ready.wait(10)
-        yield ports[0], proxy
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join(10)
-        loop.close()
+    proxy = Delaying(port)
+    with served(proxy.serve) as through:
+        yield through, proxy
 
 
 @pytest.mark.whole
